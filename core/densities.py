@@ -1,0 +1,272 @@
+"""Densities with an exact log density, score and score Jacobian: the start of the pipeline.
+
+Gaussian mixtures are the project's truth, its kernel density estimate and the members of its learned mixture pool,
+so their evaluation is written once, as matrix products: a component's log density is linear in the monomials
+(1, x_i, x_i x_j), and its score is linear in (1, x_i), so everything that is needed at N points is a product of
+an (N, monomials) matrix with a table of coefficients, weighted by the responsibilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+# Rows are evaluated in blocks of about this many (point, component) pairs, which stay in the processor's cache.
+BLOCK_ELEMENTS = 1 << 18
+# Up to this dimension the product of a component's score with itself is cheaper as a table over monomials.
+TABULATED_DIM = 3
+
+
+class Density(Protocol):
+    """What paths, graphs and geodesics need from a density; exact mixtures and learned ones both have it."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension D."""
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density in nats, (N, D) -> (N,)."""
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """Gradient of the log density, (N, D) -> (N, D)."""
+
+
+def as_points(x: object, dim: int | None, name: str) -> np.ndarray:
+    """Check that x is a finite (N, D) array and return it in float64.
+
+    Raises:
+        ValueError: naming the argument, what was wanted and what came.
+    """
+    try:
+        points = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} should be an array of numbers of shape (N, D); got {type(x).__name__}") from None
+    if points.ndim != 2 or (dim is not None and points.shape[1] != dim):
+        raise ValueError(f"{name} should have shape (N, {dim or 'D'}); got shape {points.shape}")
+    if not np.isfinite(points).all():
+        raise ValueError(f"{name} should hold finite numbers only; got {int((~np.isfinite(points)).sum())} NaN or inf")
+    return points
+
+
+class ComponentStack:
+    """M mixtures of K Gaussian components each, whose *mean* log density is evaluated; M = 1 is a plain mixture.
+
+    Works in centered, scaled coordinates z = (x - center) / scale, where the monomials keep their precision.
+    Components of weight zero are allowed, so that mixtures of different sizes can be stacked.
+
+    Args:
+        weights: (M, K), each row sums to one.
+        means: (M, K, D) in data units.
+        covariances: (M, K, D, D) in squared data units.
+    """
+
+    def __init__(self, weights: np.ndarray, means: np.ndarray, covariances: np.ndarray):
+        members, components, dim = means.shape
+        self.members, self.dim = members, dim
+        self.center = np.einsum("mk,mkd->d", weights, means) / members
+        spread = np.einsum("mk,mkd->", weights, (means - self.center) ** 2 + np.einsum("mkdd->mkd", covariances))
+        self.scale = float(np.sqrt(spread / (members * dim)))
+
+        mean = (means - self.center) / self.scale
+        precision = np.linalg.inv(covariances / self.scale**2)
+        shift = np.einsum("mkij,mkj->mki", precision, mean)  # component score = shift - precision z
+        log_norm = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * dim * np.log(2 * np.pi) - dim * np.log(self.scale)
+        with np.errstate(divide="ignore"):
+            constant = np.log(weights) + log_norm - 0.5 * np.einsum("mki,mki->mk", mean, shift)
+
+        self.rows, self.cols = np.triu_indices(dim)
+        twice = np.where(self.rows == self.cols, 0.5, 1.0)  # x_i x_j with i < j stands for both orders
+        quadratic = -twice * precision[:, :, self.rows, self.cols]
+        self.log_table = np.concatenate([constant[..., None], shift, quadratic], axis=2).transpose(0, 2, 1).copy()
+        # (M, K, D, 1 + D): the component score as coefficients of (1, z)
+        self.score_table = np.concatenate([shift[..., None], -precision], axis=3)
+        self.precision = precision.reshape(members, components, dim * dim)
+        if dim <= TABULATED_DIM:
+            self.moment_table = self._moments_over_monomials(precision)
+
+    def _moments_over_monomials(self, precision: np.ndarray) -> np.ndarray:
+        """Coefficients of g g' - P over the monomials, (M K, pairs * monomials); g is the component score."""
+        dim, pairs = self.dim, len(self.rows)
+        monomials = 1 + dim + pairs
+        table = np.zeros((*precision.shape[:2], pairs, monomials))
+        column = {(0, i): i for i in range(1 + dim)}
+        column |= {(i + 1, j + 1): 1 + dim + p for p, (i, j) in enumerate(zip(self.rows, self.cols))}
+        for p, (i, j) in enumerate(zip(self.rows, self.cols)):
+            for u in range(1 + dim):
+                for v in range(1 + dim):
+                    product = self.score_table[:, :, i, u] * self.score_table[:, :, j, v]
+                    table[:, :, p, column[min(u, v), max(u, v)]] += product
+            table[:, :, p, 0] -= precision[:, :, i, j]
+        return table.reshape(-1, pairs * monomials)
+
+    def _monomials(self, x: np.ndarray) -> np.ndarray:
+        z = (x - self.center) / self.scale
+        out = np.empty((len(z), self.log_table.shape[1]))
+        out[:, 0] = 1
+        out[:, 1 : 1 + self.dim] = z
+        np.multiply(z[:, self.rows], z[:, self.cols], out=out[:, 1 + self.dim :])
+        return out
+
+    def _responsibilities(self, monomials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (M, N) of each member, and responsibilities (M, N, K)."""
+        terms = monomials @ self.log_table
+        top = terms.max(axis=2, keepdims=True)
+        terms -= top
+        np.exp(terms, out=terms)
+        total = terms.sum(axis=2, keepdims=True)
+        terms /= total
+        return (top + np.log(total))[..., 0], terms
+
+    def _blocks(self, size: int) -> list[slice]:
+        rows = max(1, BLOCK_ELEMENTS // (self.members * self.log_table.shape[2]))
+        return [slice(i, i + rows) for i in range(0, size, rows)]
+
+    def member_log_densities(self, x: np.ndarray) -> np.ndarray:
+        """Log density of each member, (N, D) -> (M, N)."""
+        out = np.empty((self.members, len(x)))
+        for block in self._blocks(len(x)):
+            terms = self._monomials(x[block]) @ self.log_table
+            top = terms.max(axis=2, keepdims=True)
+            terms -= top
+            np.exp(terms, out=terms)
+            out[:, block] = top[..., 0] + np.log(terms.sum(axis=2))
+        return out
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Mean log density of the members, (N, D) -> (N,)."""
+        return self.member_log_densities(x).mean(axis=0)
+
+    def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (N,), score (N, D) and score Jacobian (N, D, D) of the mean log density."""
+        blocks = self._blocks(len(x))
+        if len(blocks) == 1:
+            return self._evaluate_block(x)
+        parts = [self._evaluate_block(x[block]) for block in blocks]
+        return tuple(np.concatenate([part[i] for part in parts]) for i in range(3))  # type: ignore[return-value]
+
+    def _evaluate_block(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        size, dim, members = len(x), self.dim, self.members
+        monomials = self._monomials(x)
+        log_density, weights = self._responsibilities(monomials)
+        linear = monomials[:, : 1 + dim]
+        tables = self.score_table.reshape(members, -1, dim * (1 + dim))
+        averages = (weights @ tables).reshape(members, size, dim, 1 + dim)
+        scores = np.einsum("mndu,nu->mnd", averages, linear)
+        moment = self._second_moment(weights, monomials)
+        jacobian = (moment - np.einsum("mni,mnj->nij", scores, scores)) / members
+        return log_density.mean(axis=0), scores.mean(axis=0) / self.scale, jacobian / self.scale**2
+
+    def _second_moment(self, weights: np.ndarray, monomials: np.ndarray) -> np.ndarray:
+        """Sum over members of E[g g' - P] under the responsibilities, (N, D, D)."""
+        size, dim = len(monomials), self.dim
+        if dim <= TABULATED_DIM:
+            flat = weights[0] if self.members == 1 else weights.transpose(1, 0, 2).reshape(size, -1)
+            pairs = (flat @ self.moment_table).reshape(size, len(self.rows), -1)
+            values = np.einsum("npf,nf->np", pairs, monomials)
+            moment = np.empty((size, dim, dim))
+            moment[:, self.rows, self.cols] = values
+            moment[:, self.cols, self.rows] = values
+            return moment
+        moment = np.zeros((size, dim, dim))
+        linear = monomials[:, : 1 + dim]
+        for member in range(self.members):
+            scores = np.einsum("kdu,nu->nkd", self.score_table[member], linear, optimize=True)
+            weighted = weights[member][:, :, None] * scores
+            moment += weighted.transpose(0, 2, 1) @ scores
+            moment -= (weights[member] @ self.precision[member]).reshape(size, dim, dim)
+        return moment
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture:
+    """A Gaussian mixture, p(x) = sum_k w_k N(x; m_k, C_k), in any dimension, exact in all that is asked of it.
+
+    Args:
+        weights: (K,) positive, rescaled to sum to one.
+        means: (K, D) in data units.
+        covariances: (K, D, D), symmetric and positive definite.
+
+    Raises:
+        ValueError: if shapes do not fit together, a weight is negative or a covariance is not positive definite.
+    """
+
+    weights: Float[np.ndarray, " K"]
+    means: Float[np.ndarray, "K D"]
+    covariances: Float[np.ndarray, "K D D"]
+    _stack: ComponentStack = field(init=False, repr=False)
+
+    def __post_init__(self):
+        means = as_points(self.means, None, "means")
+        components, dim = means.shape
+        weights = np.asarray(self.weights, dtype=np.float64)
+        covariances = np.asarray(self.covariances, dtype=np.float64)
+        if weights.shape != (components,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+            raise ValueError(f"weights should be {components} non-negative numbers with a positive sum; got {weights}")
+        if covariances.shape != (components, dim, dim):
+            raise ValueError(f"covariances should have shape {(components, dim, dim)}; got shape {covariances.shape}")
+        if not np.allclose(covariances, covariances.transpose(0, 2, 1)) or np.linalg.eigvalsh(covariances).min() <= 0:
+            raise ValueError("covariances should be symmetric and positive definite; got one that is not")
+        object.__setattr__(self, "weights", weights / weights.sum())
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "covariances", covariances)
+        object.__setattr__(self, "_stack", ComponentStack(self.weights[None], means[None], covariances[None]))
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension D."""
+        return self.means.shape[1]
+
+    @cached_property
+    def _cholesky(self) -> np.ndarray:
+        return np.linalg.cholesky(self.covariances)
+
+    def log_density(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
+        """Log density in nats."""
+        return self._stack.log_density(as_points(x, self.dim, "x"))
+
+    def score(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+        """Gradient of the log density, in nats per data unit."""
+        return self.evaluate(x)[1]
+
+    def score_jacobian(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D D"]:
+        """Hessian of the log density, in nats per squared data unit."""
+        return self.evaluate(x)[2]
+
+    def evaluate(self, x: Float[np.ndarray, "N D"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (N,), score (N, D) and score Jacobian (N, D, D) together, hardly dearer than one."""
+        return self._stack.evaluate(as_points(x, self.dim, "x"))
+
+    def sample(self, size: int, seed: int) -> Float[np.ndarray, "N D"]:
+        """Draw `size` independent points; the same seed gives the same points."""
+        if size < 1:
+            raise ValueError(f"size should be at least 1; got {size}")
+        rng = np.random.default_rng(seed)
+        component = rng.choice(len(self.weights), size, p=self.weights)
+        noise = rng.standard_normal((size, self.dim))
+        return self.means[component] + np.einsum("nij,nj->ni", self._cholesky[component], noise)
+
+
+def standard_normal(dim: int) -> GaussianMixture:
+    """The standard normal density in `dim` dimensions."""
+    if dim < 1:
+        raise ValueError(f"dim should be at least 1; got {dim}")
+    return GaussianMixture(np.ones(1), np.zeros((1, dim)), np.eye(dim)[None])
+
+
+def kernel_density(points: Float[np.ndarray, "N D"], bandwidth: float) -> GaussianMixture:
+    """Gaussian kernel density estimate: one component a point, with covariance bandwidth² diag(variance of the points).
+
+    Args:
+        points: (N, D) in data units.
+        bandwidth: in units of each axis's standard deviation, positive.
+    """
+    points = as_points(points, None, "points")
+    if not bandwidth > 0:
+        raise ValueError(f"bandwidth should be positive; got {bandwidth}")
+    covariance = np.diag((bandwidth * points.std(axis=0)) ** 2)
+    size, dim = points.shape
+    return GaussianMixture(np.full(size, 1 / size), points, np.broadcast_to(covariance, (size, dim, dim)))
