@@ -1,0 +1,239 @@
+/* The clickable plane. Streamlit calls the default function at every rerun with new data; what the browser must
+   remember lives in one Plane per DOM node, and in one memory per component key, which survives leaving the page and
+   coming back.
+
+   The conversation with Python: every event carries both endpoints, a sequence number and the keys of the base pictures
+   and fields held here; every message says which event it answers. An answer to an old event is not drawn, since a
+   newer one is on its way. A message that names a base or field that is not here is answered by a "need" event. */
+
+import { Field } from "./field.js";
+import { Layers } from "./layers.js";
+import { unpack } from "./pack.js";
+import { Plot } from "./plot.js";
+import { Table, fixed } from "./table.js";
+import { followPointer } from "./pointer.js";
+
+const HOLD = 8; // base pictures and fields kept in the browser, as in Python
+const LETTERS = ["A", "B"];
+const planes = new WeakMap(); // DOM node -> Plane
+const memories = new Map(); // component key -> memory
+
+export default function (component) {
+  const { data, parentElement, setTriggerValue } = component;
+  if (!planes.has(parentElement)) planes.set(parentElement, new Plane(parentElement));
+  const plane = planes.get(parentElement);
+  plane.send = (event) => setTriggerValue("event", event);
+  if (data && data !== plane.data) {
+    plane.data = data;
+    plane.work = plane.work.then(() => plane.receive(unpack(data)));
+  } else {
+    plane.layers.frame && plane.layers.drawPoints(); // the theme has changed: the canvas takes its color from it
+  }
+}
+
+function div(className, parent) {
+  const node = document.createElement("div");
+  node.className = className;
+  parent.append(node);
+  return node;
+}
+
+class Plane {
+  constructor(parent) {
+    this.root = div("plane-root", parent);
+    this.root.dataset.testid = "plane";
+    const body = div("plane-body", this.root);
+    this.stage = div("plane-stage", body);
+    const plotNode = div("plane-plot", this.stage);
+    this.layers = new Layers(this.stage);
+    this.hint = div("plane-hint", this.stage);
+    this.tip = div("plane-tip", this.stage);
+    this.side = div("plane-side", body);
+    this.table = new Table(this.side, (method) => this.point(method), (method) => this.toggle(method));
+    this.plot = new Plot(plotNode, () => this.place(), ["png", "svg"].map((format) => this.saveButton(format)));
+    this.work = Promise.resolve();
+    this.message = null;
+    this.shown = null; // key of the base picture on display
+    this.endpoints = null;
+    this.held = null; // index of the endpoint under the pointer or the keyboard
+    this.asked = 0; // number of "need" events in a row
+    followPointer(this);
+  }
+
+  /* Draw a message from Python; every step is skipped when there is nothing new in it. */
+  async receive(message) {
+    const memory = this.remember(message);
+    if (!this.complete(message, memory)) return;
+    if (this.shown !== message.base) {
+      const { info, points, grid } = memory.held.get(message.base);
+      const zoom = this.shown === null && memory.zoom?.view === info.view ? memory.zoom.ranges : null;
+      this.shown = message.base;
+      await this.plot.show(info, grid);
+      if (zoom) await this.plot.zoomTo(zoom);
+      this.layers.setPoints(points.values);
+    }
+    if (message.answers < memory.seq) return;
+    this.message = message;
+    const drawn = this.held === null ? message.endpoints : this.endpoints;
+    this.endpoints = drawn.map((point) => [...point]);
+    this.layers.setPaths(
+      message.paths.map((method, k) => ({
+        method, points: message.arrays[`path${k}`].values, style: message.styles[method],
+      })),
+    );
+    if (this.held === null) this.layers.setLive(null);
+    this.layers.setEndpoints(this.endpoints);
+    this.layers.setHidden(memory.hidden);
+    this.table.show(message.reports, message.styles, message.lpr_title, message.sentence, memory.hidden);
+    this.point(null);
+    this.showTurn();
+    this.root.classList.remove("plane-pending");
+    this.root.dataset.endpoints = JSON.stringify(message.endpoints);
+    this.root.dataset.reports = JSON.stringify(message.reports.map(
+      ({ method, lpr, log_length, seconds, status }) => ({ method, lpr, log_length, seconds, status }),
+    ));
+    this.root.dataset.drawn = String((memory.drawn += 1));
+  }
+
+  /* Take the message's base picture and field into the memory of this component key; forget the oldest ones. */
+  remember(message) {
+    if (!memories.has(message.key)) {
+      memories.set(message.key, { held: new Map(), hidden: new Set(), turn: 0, seq: 0, drawn: 0, zoom: null });
+    }
+    const memory = (this.memory = memories.get(message.key));
+    const { grid, points, field } = message.arrays;
+    memory.seq = Math.max(memory.seq, message.answers);
+    if (grid) memory.held.set(message.base, { info: message.base_info, grid, points });
+    if (field) memory.held.set(message.field, new Field(field.values, field.shape, message.field_bounds));
+    for (const name of [message.base, message.field]) {
+      if (!memory.held.has(name)) continue;
+      const value = memory.held.get(name);
+      memory.held.delete(name); // put it at the newest end
+      memory.held.set(name, value);
+    }
+    while (memory.held.size > HOLD) memory.held.delete(memory.held.keys().next().value);
+    return memory;
+  }
+
+  complete(message, memory) {
+    const missing = !memory.held.has(message.base) || (message.field && !memory.held.has(message.field));
+    this.asked = missing ? this.asked + 1 : 0;
+    if (missing && this.asked < 6) this.tell("need", 0);
+    return !missing;
+  }
+
+  tell(kind, endpoint) {
+    const { memory } = this;
+    memory.seq += 1;
+    this.send({
+      kind, endpoint, seq: memory.seq,
+      endpoints: this.endpoints ?? [],
+      holds: [...memory.held.keys()],
+    });
+  }
+
+  /* An endpoint has its final place: show it, fade what no longer fits, and ask Python. */
+  commit(kind, endpoint) {
+    this.root.classList.add("plane-pending");
+    this.tell(kind, endpoint);
+    this.showTurn();
+  }
+
+  /* A click at [x, y] sets the endpoint whose turn it is. */
+  click(position) {
+    const endpoint = this.memory.turn;
+    this.memory.turn = 1 - endpoint;
+    this.move(endpoint, position);
+    this.commit("click", endpoint);
+  }
+
+  /* Move an endpoint on the screen only, with a preview of the path. */
+  move(endpoint, position) {
+    this.endpoints[endpoint] = position;
+    this.layers.setEndpoints(this.endpoints);
+    if (endpoint === 1) this.layers.setLive(this.fromField(position) ?? this.endpoints.flat());
+    else this.layers.setLive(this.endpoints.flat());
+  }
+
+  /* The live geodesic from A to a position, where the field at hand belongs to A and reaches the position. */
+  fromField(position) {
+    const field = this.message?.field && this.memory.held.get(this.message.field);
+    const start = this.message?.endpoints[0];
+    const stale = !field || start[0] !== this.endpoints[0][0] || start[1] !== this.endpoints[0][1];
+    return stale ? null : field.descend(position, this.endpoints[0]);
+  }
+
+  /* The cursor is at pixels [left, top] of the stage, or gone (null). */
+  hover(at) {
+    const began = performance.now();
+    const inside = at && this.message && this.layers.contains(...at);
+    const method = inside ? this.layers.methodAt(...at) : null;
+    this.layers.setLive(inside ? this.fromField(this.layers.toData(...at)) : null);
+    if (method !== this.pointed) this.point(method);
+    if (method) {
+      const { lpr } = this.message.reports.find((report) => report.method === method) ?? {};
+      this.tip.textContent = `${this.message.styles[method].title} · ${this.message.lpr_title} ${fixed(lpr, 3)}`;
+      this.tip.style.transform = `translate(${at[0] + 14}px, ${at[1] + 14}px)`;
+    }
+    this.tip.classList.toggle("plane-visible", Boolean(method));
+    this.root.dataset.hoverMs = (performance.now() - began).toFixed(2);
+  }
+
+  /* Thicken one method's path and mark its row; null goes back to what Python asked for. */
+  point(method) {
+    this.pointed = method;
+    const strong = method ?? this.message?.highlight ?? null;
+    this.layers.highlight(strong);
+    this.table.highlight(strong);
+  }
+
+  toggle(method) {
+    const { hidden } = this.memory;
+    if (!hidden.delete(method)) hidden.add(method);
+    this.layers.setHidden(hidden);
+    this.table.setHidden(hidden);
+  }
+
+  showTurn() {
+    this.hint.textContent = `Click to set ${LETTERS[this.memory.turn]}`;
+    this.layers.handles.forEach((handle, k) => handle.classList.toggle("plane-next", k === this.memory.turn));
+  }
+
+  place() {
+    const frame = this.plot.frame();
+    if (this.memory) this.memory.zoom = { view: this.plot.view, ranges: this.plot.ranges() };
+    this.layers.place(frame);
+  }
+
+  saveButton(format) {
+    const icon = {
+      width: 24, height: 24, path: "M11 3h2v9h4l-5 6-5-6h4zM4 20h16v2H4z",
+    };
+    return { name: `save-${format}`, title: `Save as ${format.toUpperCase()}`, icon, click: () => this.save(format) };
+  }
+
+  /* The picture as a file: the plot, the sample, the visible paths and the two endpoints. */
+  save(format) {
+    const { color, backgroundColor } = getComputedStyle(this.root);
+    const column = (flat, offset) => Array.from(flat).filter((_, k) => k % 2 === offset);
+    const markers = { type: "scatter", mode: "markers", showlegend: false };
+    const sample = {
+      ...markers, x: column(this.layers.points, 0), y: column(this.layers.points, 1), marker: { color, size: 3, opacity: 0.4 },
+    };
+    const lines = [...this.layers.paths]
+      .filter(([method]) => !this.memory.hidden.has(method))
+      .map(([method, { points }]) => {
+        const style = this.message.styles[method];
+        const dash = style.dash.map((length) => `${length}px`).join(",") || "solid";
+        return {
+          type: "scatter", mode: "lines", name: style.title, x: column(points, 0), y: column(points, 1),
+          line: { color: style.color ?? color, dash, width: 3 },
+        };
+      });
+    const ends = {
+      ...markers, mode: "markers+text", text: LETTERS, marker: { color, size: 22 }, textfont: { color: backgroundColor },
+      x: this.endpoints.map(([x]) => x), y: this.endpoints.map(([, y]) => y),
+    };
+    this.plot.save(format, [sample, ...lines, ends], this.message.file_name, color, backgroundColor);
+  }
+}

@@ -1,0 +1,137 @@
+/* Plotly's part of the plane: the density as a heatmap, the axes, zoom and pan. It is drawn once per base picture and
+   never touched by a click; points, paths and handles lie on layers above it. */
+
+const GRAY = "rgba(128, 128, 128, 0.8)";
+const DEPTH = 10; // nats below the peak at which the heatmap fades out
+const MARGIN = { l: 46, r: 10, t: 32, b: 24 }; // l + r = t + b: a square picture has a square plot
+
+/* plotly.min.js is a script, not a module: it puts itself on window, as Plotly and as moduleName, from where it is
+   taken away again. Streamlit's own charts may have put another Plotly there, which stays. */
+async function loadPlotly() {
+  const before = window.Plotly;
+  await import(new URL("plotly.min.js", import.meta.url).href);
+  const plotly = window.moduleName;
+  delete window.moduleName;
+  if (window.Plotly === plotly) window.Plotly = before;
+  if (before === undefined) delete window.Plotly;
+  return plotly;
+}
+const loading = loadPlotly();
+
+export class Plot {
+  /* onMove is called after every change of the axes; buttons are further modebar buttons. */
+  constructor(node, onMove, buttons) {
+    this.node = node;
+    this.onMove = onMove;
+    this.buttons = buttons;
+    this.view = null;
+  }
+
+  /* Draw the base picture. The zoom is kept as long as base.view stays the same. */
+  async show(base, grid) {
+    const plotly = await loading;
+    const figure = { data: [heatmap(base, grid)], layout: this.layout(base) };
+    const fresh = this.view === null;
+    this.view = base.view;
+    await plotly.react(this.node, figure.data, figure.layout, {
+      displaylogo: false,
+      displayModeBar: true,
+      doubleClick: false, // two quick clicks set two endpoints
+      scrollZoom: true,
+      modeBarButtons: [["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], this.buttons],
+    });
+    if (fresh) {
+      for (const event of ["plotly_relayouting", "plotly_relayout", "plotly_afterplot"]) {
+        this.node.on(event, this.onMove);
+      }
+      new ResizeObserver(() => this.resize(plotly)).observe(this.node);
+    }
+    this.onMove();
+  }
+
+  layout(base) {
+    const axis = {
+      showgrid: false, zeroline: false, showline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: GRAY,
+    };
+    const [x0, x1, y0, y1] = base.bounds;
+    return {
+      width: this.node.clientWidth,
+      height: this.node.clientHeight,
+      margin: MARGIN,
+      uirevision: base.view,
+      dragmode: "pan",
+      hovermode: false,
+      paper_bgcolor: "rgba(0, 0, 0, 0)",
+      plot_bgcolor: "rgba(0, 0, 0, 0)",
+      modebar: { bgcolor: "rgba(0, 0, 0, 0)", color: GRAY, activecolor: "rgb(128, 128, 128)" },
+      font: { size: 12 },
+      xaxis: { ...axis, range: [x0, x1] },
+      yaxis: { ...axis, range: [y0, y1], scaleanchor: "x" },
+    };
+  }
+
+  resize(plotly) {
+    const { clientWidth: width, clientHeight: height } = this.node;
+    const old = this.node._fullLayout;
+    if (width && old && (width !== old.width || height !== old.height)) plotly.relayout(this.node, { width, height });
+  }
+
+  /* The plot area in pixels and the axes' ranges: how data coordinates become pixels of this node. */
+  frame() {
+    const { xaxis, yaxis } = this.node._fullLayout;
+    return {
+      left: xaxis._offset, top: yaxis._offset, width: xaxis._length, height: yaxis._length,
+      x0: xaxis.range[0], x1: xaxis.range[1], y0: yaxis.range[0], y1: yaxis.range[1],
+    };
+  }
+
+  ranges() {
+    const { x0, x1, y0, y1 } = this.frame();
+    return { "xaxis.range": [x0, x1], "yaxis.range": [y0, y1] };
+  }
+
+  async zoomTo(ranges) {
+    await (await loading).relayout(this.node, ranges);
+  }
+
+  /* Save the picture as it is seen: the base, then the given traces, in the given text and page colors. */
+  async save(format, traces, name, textColor, pageColor) {
+    const plotly = await loading;
+    const { layout, data } = this.node;
+    const size = format === "svg" ? 800 : 1200;
+    await plotly.downloadImage(
+      {
+        data: [...data, ...traces],
+        layout: {
+          ...layout, ...nested(this.ranges(), layout), width: size, height: size, showlegend: true,
+          paper_bgcolor: pageColor, font: { size: 14, color: textColor },
+          margin: { l: 50, r: 10, t: 50, b: 30 },
+          legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, bgcolor: "rgba(0, 0, 0, 0)" },
+        },
+      },
+      { format, width: size, height: size, filename: name },
+    );
+  }
+}
+
+function nested(ranges, layout) {
+  return {
+    xaxis: { ...layout.xaxis, range: ranges["xaxis.range"] },
+    yaxis: { ...layout.yaxis, range: ranges["yaxis.range"] },
+  };
+}
+
+/* One hue that fades into the page where the density is low, so that it needs no second scale for the dark. */
+function heatmap(base, { values, shape: [rows, columns] }) {
+  const [x0, x1, y0, y1] = base.bounds;
+  const z = [];
+  let peak = -Infinity;
+  for (let row = 0; row < rows; row++) z.push(values.subarray(row * columns, (row + 1) * columns));
+  for (const value of values) if (value > peak) peak = value;
+  return {
+    type: "heatmap", z,
+    x0, dx: (x1 - x0) / (columns - 1), y0, dy: (y1 - y0) / (rows - 1),
+    zmin: peak - DEPTH, zmax: peak, zsmooth: "fast", showscale: false, hoverinfo: "skip",
+    colorscale: [[0, "rgba(100, 116, 150, 0)"], [0.5, "rgba(100, 116, 150, 0.14)"], [1, "rgba(100, 116, 150, 0.62)"]],
+  };
+}

@@ -1,0 +1,76 @@
+"""A page with the plane and toy data, without core: for the browser tests of the plane, and for a look at it."""
+
+import time
+
+import numpy as np
+import streamlit as st
+
+from dashboard import charts, plane
+
+BOX = (-1.5, 1.5, -1.5, 1.5)
+METHODS = ["straight", "power", "flow", "score", "mixture", "kde", "true_graph", "truth"]
+
+
+@st.cache_data
+def ring(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A toy ring: log density ``(150, 150)`` on the box and a sample ``(size, 2)``."""
+    rng = np.random.default_rng(seed)
+    angle, radius = rng.uniform(0, 2 * np.pi, size), rng.normal(1, 0.1, size)
+    x, y = np.meshgrid(np.linspace(-1.5, 1.5, 150), np.linspace(-1.5, 1.5, 150))
+    return -((np.hypot(x, y) - 1) ** 2) / 0.02, np.c_[radius * np.cos(angle), radius * np.sin(angle)]
+
+
+def bent(start: tuple, end: tuple, bend: float) -> np.ndarray:
+    """A toy path ``(401, 2)``: a parabola between the endpoints."""
+    t = np.linspace(0, 1, 401)[:, None]
+    a, b = np.array(start), np.array(end)
+    side = np.array([a[1] - b[1], b[0] - a[0]])
+    return a + t * (b - a) + bend * 4 * t * (1 - t) * side
+
+
+def cone(start: tuple) -> plane.Field:
+    """A toy field: plain Euclidean distance from the start."""
+    x, y = np.meshgrid(np.linspace(-1.5, 1.5, 256), np.linspace(-1.5, 1.5, 256))
+    return plane.Field(f"cone {start}", np.hypot(x - start[0], y - start[1]), BOX)
+
+
+def remember(event: plane.Event) -> None:
+    """Put the endpoints where the next run finds them."""
+    st.session_state.ends = event.endpoints
+    st.session_state.events = st.session_state.get("events", 0) + 1
+
+
+st.set_page_config(layout="wide")
+ends = st.session_state.setdefault("ends", ((-0.7, -0.7), (0.8, 0.6)))
+with st.sidebar:
+    if st.button("Swap"):
+        ends = st.session_state.ends = ends[::-1]
+    seed = st.number_input("Seed", 0, 9)
+    loading = st.checkbox("Loading")
+    page = st.radio("Page", ["plane", "elsewhere"])
+    delay = st.number_input("Delay (ms)", 0, 5000, 0)
+time.sleep(delay / 1000)
+if page == "plane":
+    reports, paths = [], {}
+    for k, method in enumerate(METHODS):
+        if loading and method in ("flow", "score"):
+            reports.append({"method": method, "lpr": None, "log_length": None, "seconds": None, "status": "LOADING"})
+            continue
+        bend = 0.04 * (len(METHODS) - k)
+        lpr = bend if method != "truth" else 0.0
+        reports.append({"method": method, "lpr": lpr, "log_length": 1.25 + lpr, "seconds": 0.004 * k, "status": "OK"})
+        paths[method] = bent(*ends, bend)
+    reports[5] |= {"status": "NOT_CONVERGED", "note": "Stopped early: try a smaller beta."}
+    grid, points = ring(seed, 1000)
+    plane.draw(
+        plane.Base(f"ring {seed}", grid, BOX, points, view="ring"),
+        plane.Overlay(
+            ends, tuple(reports[::-1]), paths, cone(ends[0]), sentence="The ring bends every path that reads the data."
+        ),
+        key="plane",
+        on_event=remember,
+    )
+    t = np.linspace(0, 1, 200)
+    wave = [charts.Profile(m, t, -np.sin(3 * t + k) ** 2, t * (1 + 0.1 * k)) for k, m in enumerate(METHODS[::-1])]
+    st.plotly_chart(charts.length_profile(wave))
+st.text(f"{st.session_state.get('events', 0)} events")
