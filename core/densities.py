@@ -52,6 +52,39 @@ def as_points(x: object, dim: int | None, name: str) -> np.ndarray:
     return points
 
 
+def monomials(z: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N F"]:
+    """The monomials (1, z_i, z_i z_j for i <= j) of every point; F = 1 + D + D (D + 1) / 2."""
+    size, dim = z.shape
+    rows, columns = np.triu_indices(dim)
+    out = np.empty((size, 1 + dim + len(rows)))
+    out[:, 0] = 1
+    out[:, 1 : 1 + dim] = z
+    np.multiply(z[:, rows], z[:, columns], out=out[:, 1 + dim :])
+    return out
+
+
+def component_tables(
+    weights: Float[np.ndarray, "M K"], means: Float[np.ndarray, "M K D"], covariances: Float[np.ndarray, "M K D D"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted Gaussian components as coefficients over monomials.
+
+    Returns:
+        The log table (M, F, K), whose product with the monomials is log w_k N(z; m_k, C_k); the shift (M, K, D) and
+        the precision (M, K, D, D), with which a component's score is shift − precision z.
+    """
+    dim = means.shape[2]
+    precision = np.linalg.inv(covariances)
+    shift = np.einsum("mkij,mkj->mki", precision, means)
+    log_norm = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * dim * np.log(2 * np.pi)
+    with np.errstate(divide="ignore"):  # components of weight zero
+        constant = np.log(weights) + log_norm - 0.5 * np.einsum("mki,mki->mk", means, shift)
+    rows, columns = np.triu_indices(dim)
+    twice = np.where(rows == columns, 0.5, 1.0)  # z_i z_j with i < j stands for both orders
+    quadratic = -twice * precision[:, :, rows, columns]
+    table = np.concatenate([constant[..., None], shift, quadratic], axis=2)
+    return table.transpose(0, 2, 1).copy(), shift, precision
+
+
 class ComponentStack:
     """M mixtures of K Gaussian components each, whose *mean* log density is evaluated; M = 1 is a plain mixture.
 
@@ -71,17 +104,10 @@ class ComponentStack:
         spread = np.einsum("mk,mkd->", weights, (means - self.center) ** 2 + np.einsum("mkdd->mkd", covariances))
         self.scale = float(np.sqrt(spread / (members * dim)))
 
-        mean = (means - self.center) / self.scale
-        precision = np.linalg.inv(covariances / self.scale**2)
-        shift = np.einsum("mkij,mkj->mki", precision, mean)  # component score = shift - precision z
-        log_norm = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * dim * np.log(2 * np.pi) - dim * np.log(self.scale)
-        with np.errstate(divide="ignore"):
-            constant = np.log(weights) + log_norm - 0.5 * np.einsum("mki,mki->mk", mean, shift)
-
+        tables = component_tables(weights, (means - self.center) / self.scale, covariances / self.scale**2)
+        self.log_table, shift, precision = tables
+        self.log_table[:, 0] -= dim * np.log(self.scale)
         self.rows, self.cols = np.triu_indices(dim)
-        twice = np.where(self.rows == self.cols, 0.5, 1.0)  # x_i x_j with i < j stands for both orders
-        quadratic = -twice * precision[:, :, self.rows, self.cols]
-        self.log_table = np.concatenate([constant[..., None], shift, quadratic], axis=2).transpose(0, 2, 1).copy()
         # (M, K, D, 1 + D): the component score as coefficients of (1, z)
         self.score_table = np.concatenate([shift[..., None], -precision], axis=3)
         self.precision = precision.reshape(members, components, dim * dim)
@@ -89,10 +115,10 @@ class ComponentStack:
             self.moment_table = self._moments_over_monomials(precision)
 
     def _moments_over_monomials(self, precision: np.ndarray) -> np.ndarray:
-        """Coefficients of g g' - P over the monomials, (M K, pairs * monomials); g is the component score."""
+        """Coefficients of g g' - P over the monomials, (M K, pairs * F); g is the component score."""
         dim, pairs = self.dim, len(self.rows)
-        monomials = 1 + dim + pairs
-        table = np.zeros((*precision.shape[:2], pairs, monomials))
+        features = self.log_table.shape[1]
+        table = np.zeros((*precision.shape[:2], pairs, features))
         column = {(0, i): i for i in range(1 + dim)}
         column |= {(i + 1, j + 1): 1 + dim + p for p, (i, j) in enumerate(zip(self.rows, self.cols))}
         for p, (i, j) in enumerate(zip(self.rows, self.cols)):
@@ -101,19 +127,14 @@ class ComponentStack:
                     product = self.score_table[:, :, i, u] * self.score_table[:, :, j, v]
                     table[:, :, p, column[min(u, v), max(u, v)]] += product
             table[:, :, p, 0] -= precision[:, :, i, j]
-        return table.reshape(-1, pairs * monomials)
+        return table.reshape(-1, pairs * features)
 
     def _monomials(self, x: np.ndarray) -> np.ndarray:
-        z = (x - self.center) / self.scale
-        out = np.empty((len(z), self.log_table.shape[1]))
-        out[:, 0] = 1
-        out[:, 1 : 1 + self.dim] = z
-        np.multiply(z[:, self.rows], z[:, self.cols], out=out[:, 1 + self.dim :])
-        return out
+        return monomials((x - self.center) / self.scale)
 
-    def _responsibilities(self, monomials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _responsibilities(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density (M, N) of each member, and responsibilities (M, N, K)."""
-        terms = monomials @ self.log_table
+        terms = features @ self.log_table
         top = terms.max(axis=2, keepdims=True)
         terms -= top
         np.exp(terms, out=terms)
@@ -150,29 +171,29 @@ class ComponentStack:
 
     def _evaluate_block(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         size, dim, members = len(x), self.dim, self.members
-        monomials = self._monomials(x)
-        log_density, weights = self._responsibilities(monomials)
-        linear = monomials[:, : 1 + dim]
+        features = self._monomials(x)
+        log_density, weights = self._responsibilities(features)
+        linear = features[:, : 1 + dim]
         tables = self.score_table.reshape(members, -1, dim * (1 + dim))
         averages = (weights @ tables).reshape(members, size, dim, 1 + dim)
         scores = np.einsum("mndu,nu->mnd", averages, linear)
-        moment = self._second_moment(weights, monomials)
+        moment = self._second_moment(weights, features)
         jacobian = (moment - np.einsum("mni,mnj->nij", scores, scores)) / members
         return log_density.mean(axis=0), scores.mean(axis=0) / self.scale, jacobian / self.scale**2
 
-    def _second_moment(self, weights: np.ndarray, monomials: np.ndarray) -> np.ndarray:
+    def _second_moment(self, weights: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Sum over members of E[g g' - P] under the responsibilities, (N, D, D)."""
-        size, dim = len(monomials), self.dim
+        size, dim = len(features), self.dim
         if dim <= TABULATED_DIM:
             flat = weights[0] if self.members == 1 else weights.transpose(1, 0, 2).reshape(size, -1)
             pairs = (flat @ self.moment_table).reshape(size, len(self.rows), -1)
-            values = np.einsum("npf,nf->np", pairs, monomials)
+            values = np.einsum("npf,nf->np", pairs, features)
             moment = np.empty((size, dim, dim))
             moment[:, self.rows, self.cols] = values
             moment[:, self.cols, self.rows] = values
             return moment
         moment = np.zeros((size, dim, dim))
-        linear = monomials[:, : 1 + dim]
+        linear = features[:, : 1 + dim]
         for member in range(self.members):
             scores = np.einsum("kdu,nu->nkd", self.score_table[member], linear, optimize=True)
             weighted = weights[member][:, :, None] * scores
