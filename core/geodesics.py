@@ -1,4 +1,4 @@
-"""Geodesics of the metric p^(-2β) I: a fast boundary value solver, the paper's Algorithm 1, and the normal's closed form.
+"""Geodesics of the metric p^(-2β) I: a fast boundary value solver, Algorithm 1, and the normal's closed form.
 
 The equation is the paper's constant-Euclidean-speed form (eq. 7), φ'' − β(s·φ')φ' + βs‖φ'‖² = 0, discretized as in its
 Algorithm 1. `solve` finds the globally shortest path of an exact density: routes over a grid of the plane

@@ -1,0 +1,403 @@
+"""The methods a user can name, each a short recipe over graphs, learned densities and the solver; `compare` runs them.
+
+A `Scene` joins what a comparison needs: the points, the density that judges (the truth, or a fitted reference) and the
+learned models. Whatever is learned is made when it is first asked for, so a scene costs nothing until it is used and
+torch is loaded only by the methods that need it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from core import datasets, geodesics, graphs, mixtures, paths
+from core.densities import Density, GaussianMixture, as_points
+from core.fields import Box, box_around
+from core.geodesics import RelaxSettings, Slope, Status
+
+if TYPE_CHECKING:
+    from core.flows import Flow
+    from core.scores import ScoreModel
+    from core.training import Cancel, Progress, Trained
+
+PRESETS = ("fast", "paper")
+# Relaxed paths of learned densities: coarse, then fine. Twice as many steps change no LPR by 1e-4.
+LEARNED_STEPS = (100, 200)
+LEARNED = RelaxSettings(tolerance=1e-7, max_steps=60)
+# A relaxed path whose length by the guard's density exceeds its start's by more than this (nats) is refused.
+GUARD_MARGIN = 0.1
+# Relaxed paths may not go farther from both the sample and their start than this share of the widest gap that is
+# usual in the sample (the quantile of nearest-neighbor distances below).
+SUPPORT_SHARE, SUPPORT_QUANTILE = 0.7, 0.995
+# Where the truth's solver is beaten by another method's path by more than this (nats), it starts again from there.
+BEATEN = 1e-6
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """Knobs of the methods.
+
+    Attributes:
+        neighbors: k of the neighbor graph.
+        segments: S, midpoints an edge.
+        intrinsic_dim: d of the power weights; None is the ambient dimension.
+        steps: T of relaxed paths.
+    """
+
+    neighbors: int = graphs.DEFAULT_NEIGHBORS
+    segments: int = graphs.DEFAULT_SEGMENTS
+    intrinsic_dim: float | None = None
+    steps: int = LEARNED_STEPS[1]
+
+    def __post_init__(self):
+        for name, least in (("neighbors", 1), ("segments", 1), ("steps", 10)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} should be at least {least}; got {getattr(self, name)}")
+        if self.intrinsic_dim is not None and not self.intrinsic_dim > 0:
+            raise ValueError(f"intrinsic_dim should be positive; got {self.intrinsic_dim}")
+
+
+@dataclass(frozen=True)
+class PathReport:
+    """One method's answer.
+
+    Attributes:
+        method: a name of NAMES.
+        path: (T + 1, D) with endpoints; (0, D) where the method has none, with a status that says why.
+        log_length: nats, by the scene's density; nan without a path.
+        lpr: log path ratio against the geodesic of the scene's density; nan without a path.
+        seconds: wall clock of this method, with what was learned before already at hand.
+        status: CONVERGED or another; `str(status)` is a sentence with advice.
+    """
+
+    method: str
+    path: Float[np.ndarray, "T D"]
+    log_length: float
+    lpr: float
+    seconds: float
+    status: Status
+
+    @property
+    def longer(self) -> float:
+        """How much longer than the geodesic, as a fraction: e^LPR − 1."""
+        return float(np.expm1(self.lpr))
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Points, the density that judges, and what was learned from the points.
+
+    Build one with `Scene.load` (a named dataset) or `Scene.from_points`.
+    """
+
+    name: str
+    title: str
+    points: Float[np.ndarray, "N D"]
+    true_density: GaussianMixture | None
+    size: int
+    seed: int = 0
+    preset: str = "fast"
+    trained: Trained | None = None
+    _memory: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def load(cls, name: str, size: int = 1000, seed: int = 0, preset: str = "fast") -> Scene:
+        """A named dataset with its true density; models of that preset are those shipped for the size and seed."""
+        dataset = datasets.load(name)
+        if preset not in PRESETS:
+            raise ValueError(f"preset should be one of {', '.join(PRESETS)}; got {preset!r}")
+        if size < mixtures.MIN_POINTS:
+            raise ValueError(f"size should be at least {mixtures.MIN_POINTS}; got {size}")
+        return cls(name, dataset.title, dataset.density.sample(size, seed), dataset.density, size, seed, preset)
+
+    @classmethod
+    def from_points(cls, points: Float[np.ndarray, "N D"], title: str = "your points") -> Scene:
+        """Points without a known density: the mixture pool fitted to them is the reference."""
+        points = mixtures.check_sample(points)
+        return cls("points", title, points, None, len(points))
+
+    def train(
+        self, preset: str = "fast", seed: int = 0, progress: Progress | None = None, cancel: Cancel | None = None
+    ) -> Scene:
+        """A new scene with a flow and a score model trained on the points; see `core.training.train`."""
+        from core import training
+
+        trained = training.train(self.points, preset, seed, progress, cancel)
+        return replace(self, trained=trained, preset=preset, _memory={})
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension D."""
+        return self.points.shape[1]
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether `density` is the true one."""
+        return self.true_density is not None
+
+    @property
+    def density(self) -> GaussianMixture | mixtures.MixturePool:
+        """The density that judges paths: the truth, or the mixture pool as the reference."""
+        return self.true_density if self.true_density is not None else self.mixture
+
+    @cached_property
+    def mixture(self) -> mixtures.MixturePool:
+        """The mixture pool learned from the points."""
+        return mixtures.fit_pool(self.points)
+
+    @cached_property
+    def kde(self) -> GaussianMixture:
+        """The kernel density estimate."""
+        return mixtures.fit_kernel_density(self.points)
+
+    @cached_property
+    def _models(self) -> tuple[Flow | None, ScoreModel | None]:
+        if self.trained is not None:
+            return self.trained.flow, self.trained.score_model
+        if not self.has_truth:
+            return None, None
+        from core import checkpoints
+
+        return checkpoints.shipped(self.name, self.size, self.seed, self.preset) or (None, None)
+
+    @property
+    def flow(self) -> Flow | None:
+        """The normalizing flow, trained or shipped; None where there is none."""
+        return self._models[0]
+
+    @property
+    def score_model(self) -> ScoreModel | None:
+        """The score model, trained or shipped; None where there is none."""
+        return self._models[1]
+
+    @cached_property
+    def box(self) -> Box:
+        """The box of the plane that is drawn and that relaxed paths may not leave (2-D scenes)."""
+        return box_around(self.points)
+
+    @cached_property
+    def support_radius(self) -> float:
+        """How far a relaxed path may leave both the sample and its start, data units."""
+        nearest = self.graph(graphs.DEFAULT_NEIGHBORS).nearest
+        return SUPPORT_SHARE * float(np.quantile(nearest, SUPPORT_QUANTILE))
+
+    def graph(self, neighbors: int) -> graphs.NeighborGraph:
+        """The neighbor graph of the points, made once for each k."""
+        return self._once(("graph", neighbors), lambda: graphs.neighbor_graph(self.points, neighbors))
+
+    def weights(self, model: str, beta: float, settings: MethodSettings) -> graphs.EdgeWeights:
+        """Density weights of the graph's edges by a model; midpoint densities are computed once for each k and S."""
+        graph, density = self.graph(settings.neighbors), getattr(self, model)
+        at_midpoints = self._once(
+            ("midpoints", model, settings.neighbors, settings.segments),
+            lambda: graphs.midpoint_log_density(graph, density.log_density, settings.segments),
+        )
+        return self._once(
+            ("weights", model, settings.neighbors, settings.segments, beta),
+            lambda: graphs.density_weights(graph, density.log_density, at_midpoints, beta),
+        )
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+
+# --- recipes: (scene, start, end, beta, settings) -> path or None, status ---------------------------------------------
+
+Answer = tuple[np.ndarray | None, Status]
+Recipe = Callable[[Scene, np.ndarray, np.ndarray, float, MethodSettings], Answer]
+
+
+def _straight(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+    return paths.straight(start, end), Status.CONVERGED
+
+
+def _power(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+    graph = scene.graph(settings.neighbors)
+    weights = graphs.power_weights(graph, beta, settings.intrinsic_dim or scene.dim)
+    return _along_graph(graph, weights, start, end)
+
+
+def _density_graph(model: str) -> Recipe:
+    """Shortest path over the graph whose edges are weighed by a model's density (paper, Algorithm 2)."""
+
+    def recipe(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+        if getattr(scene, model) is None:
+            return None, Status.UNAVAILABLE
+        return _along_graph(scene.graph(settings.neighbors), scene.weights(model, beta, settings), start, end)
+
+    return recipe
+
+
+def _along_graph(
+    graph: graphs.NeighborGraph, weights: graphs.EdgeWeights, start: np.ndarray, end: np.ndarray
+) -> Answer:
+    found = graphs.shortest_path(graph, weights, start, end)
+    return (None, Status.DISCONNECTED) if found is None else (found[0], Status.CONVERGED)
+
+
+def _relaxed_density(model: str) -> Recipe:
+    """A model's graph path, relaxed with the same model's exact score."""
+
+    def recipe(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+        first, status = _density_graph(model)(scene, start, end, beta, settings)
+        if first is None:
+            return first, status
+        density = getattr(scene, model)
+        return _relaxed(scene, first, geodesics.exact_slope(density), density, beta, settings)
+
+    return recipe
+
+
+def _score(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+    """The flow graph's path relaxed with the learned score (paper, section 4.3), guarded by the flow."""
+    first, status = _density_graph("flow")(scene, start, end, beta, settings)
+    if scene.score_model is None or scene.flow is None:
+        return None, Status.UNAVAILABLE
+    if first is None:
+        return first, status
+    return _relaxed(scene, first, scene.score_model.evaluate, scene.flow, beta, settings)
+
+
+def _truth(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
+    solved = geodesics.solve(scene.density, start, end, beta)
+    return solved.path, solved.status
+
+
+RECIPES: dict[str, Recipe] = {
+    "straight": _straight,
+    "power": _power,
+    "flow": _density_graph("flow"),
+    "score": _score,
+    "mixture": _relaxed_density("mixture"),
+    "kde": _relaxed_density("kde"),
+    "true_graph": _density_graph("density"),
+    "truth": _truth,
+}
+NAMES = tuple(RECIPES)
+
+
+# --- relaxing with a learned score, guarded -------------------------------------------------------------------------
+
+
+def _relaxed(
+    scene: Scene, first: np.ndarray, slope: Slope, guard: Density, beta: float, settings: MethodSettings
+) -> Answer:
+    """Relax a graph path by a learned score; where the result is not to be trusted, the graph path stays."""
+    if beta == 0:
+        return paths.straight(first[0], first[-1]), Status.CONVERGED
+    coarse = geodesics.relax(geodesics.smooth(first, LEARNED_STEPS[0]), slope, beta, LEARNED)
+    fine = geodesics.relax(
+        paths.resample(coarse.path, settings.steps), slope, beta, replace(LEARNED, pseudo_time=100.0)
+    )
+    if not _well_formed(scene, fine.path) or not _supported(scene, fine.path, first):
+        return first, Status.FOLDED
+    lengths = [paths.log_length(path, guard.log_density, beta, tolerance=1e-3) for path in (fine.path, first)]
+    if not lengths[0] <= lengths[1] + GUARD_MARGIN:
+        return first, Status.NOT_SHORTER
+    return fine.path, Status.CONVERGED if fine.converged else Status.NOT_CONVERGED
+
+
+def _well_formed(scene: Scene, path: np.ndarray) -> bool:
+    """Finite, inside the plane's box, never turning back on itself, and still of nearly constant speed."""
+    if not np.isfinite(path).all():
+        return False
+    ends = np.concatenate([scene.points, path[[0, -1]]])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    slack = 0.15 * (high - low).max()
+    if (path < low - slack).any() or (path > high + slack).any():
+        return False
+    steps = np.diff(path, axis=0)
+    lengths = np.linalg.norm(steps, axis=1)
+    if lengths.min() < 0.2 * lengths.mean() or lengths.max() > 5 * lengths.mean():
+        return False
+    return bool((np.einsum("td,td->t", steps[:-1], steps[1:]) > 0).all())
+
+
+def _supported(scene: Scene, path: np.ndarray, first: np.ndarray) -> bool:
+    """Whether every point of the path is near the sample or near the graph path it started from."""
+    radius = scene.support_radius
+    graph = scene.graph(graphs.DEFAULT_NEIGHBORS)
+    away = graph.search.kneighbors(path, n_neighbors=1)[0][:, 0] > radius
+    if not away.any():
+        return True
+    start = paths.resample(first, 400)
+    gap = np.linalg.norm(path[away][:, None] - start[None], axis=2).min(axis=1)
+    return bool((gap <= radius).all())
+
+
+# --- the comparison -------------------------------------------------------------------------------------------------
+
+
+def compare(
+    scene: Scene,
+    start: Any,
+    end: Any,
+    beta: float,
+    names: Iterable[str] = NAMES,
+    settings: MethodSettings | None = None,
+) -> list[PathReport]:
+    """Every named method's path between two points, with its log length and LPR by the scene's density.
+
+    Args:
+        scene: points, density and models.
+        start, end: (D,) any two different points.
+        beta: inverse temperature, >= 0.
+        names: of NAMES, in the order of the answer.
+        settings: knobs of the methods.
+
+    Raises:
+        ValueError: for bad endpoints, beta, names or settings.
+    """
+    names, settings = list(names), settings or MethodSettings()
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"names should be among {', '.join(NAMES)}; got {name!r}")
+    beta = paths.check_beta(beta)
+    start, end = paths.check_endpoints(start, end, scene.dim)
+    answers: dict[str, tuple[np.ndarray | None, Status, float]] = {}
+    for name in dict.fromkeys([*names, "truth"]):
+        began = time.perf_counter()
+        path, status = RECIPES[name](scene, start, end, beta, settings)
+        answers[name] = path, status, time.perf_counter() - began
+    log_density = scene.density.log_density
+    lengths = {
+        name: paths.log_length(path, log_density, beta) if path is not None else np.nan
+        for name, (path, _, _) in answers.items()
+    }
+    _repair_truth(scene, beta, answers, lengths)
+    none = np.empty((0, scene.dim))
+    return [
+        PathReport(
+            name, none if path is None else path, lengths[name], lengths[name] - lengths["truth"], seconds, status
+        )
+        for name, (path, status, seconds) in ((name, answers[name]) for name in names)
+    ]
+
+
+def _repair_truth(
+    scene: Scene, beta: float, answers: dict[str, tuple[np.ndarray | None, Status, float]], lengths: dict[str, float]
+) -> None:
+    """Start the truth again from a method's path that beats it: a valley that the route map's grid did not see."""
+    best = min((name for name in lengths if not np.isnan(lengths[name])), key=lambda name: lengths[name])
+    path = answers[best][0]
+    if lengths[best] > lengths["truth"] - BEATEN or path is None or best == "truth":
+        return
+    began = time.perf_counter()
+    again = geodesics.solve(scene.density, path[0], path[-1], beta, guess=paths.resample(path, 400))
+    if again.log_length < lengths["truth"]:
+        seconds = answers["truth"][2] + time.perf_counter() - began
+        answers["truth"] = again.path, again.status, seconds
+        lengths["truth"] = again.log_length
+
+
+def check_points(points: Any) -> np.ndarray:
+    """Points that a scene can be made from, or a ValueError with a clear sentence."""
+    return mixtures.check_sample(as_points(points, None, "points"))
