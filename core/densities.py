@@ -120,7 +120,7 @@ class ComponentStack:
         features = self.log_table.shape[1]
         table = np.zeros((*precision.shape[:2], pairs, features))
         column = {(0, i): i for i in range(1 + dim)}
-        column |= {(i + 1, j + 1): 1 + dim + p for p, (i, j) in enumerate(zip(self.rows, self.cols))}
+        column |= {(i + 1, j + 1): 1 + dim + p for p, (i, j) in enumerate(zip(self.rows.tolist(), self.cols.tolist()))}
         for p, (i, j) in enumerate(zip(self.rows, self.cols)):
             for u in range(1 + dim):
                 for v in range(1 + dim):

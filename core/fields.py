@@ -218,7 +218,7 @@ class RouteMap:
 
     def _far_apart(self, route: np.ndarray, other: np.ndarray) -> bool:
         cells = [resample(path, 200) / self.spacing for path in (route, other)]
-        return bool(cKDTree(cells[1]).query(cells[0])[0].max() > SAME_VALLEY_CELLS)
+        return bool(np.max(cKDTree(cells[1]).query(cells[0])[0]) > SAME_VALLEY_CELLS)
 
     def _links(self, point: np.ndarray, beta: float) -> graphs.Links:
         """Edges from an endpoint: to the nodes around it, or to nodes all over the grid when it is outside."""

@@ -240,7 +240,7 @@ def _expectation_maximization(
     Returns:
         Weights (K,), means (K, D) and covariances (K, D, D).
     """
-    size, dim = z.shape
+    dim = z.shape[1]
     features = monomials(z)
     rows, columns = np.triu_indices(dim)
     strength = dim + 1.0

@@ -56,7 +56,7 @@ def check_endpoints(start: Any, end: Any, dim: int) -> tuple[np.ndarray, np.ndar
         if not np.isfinite(point).all():
             raise ValueError(f"{name} should hold finite numbers; got {point.tolist()}")
         checked.append(point)
-    if np.array_equal(*checked):
+    if np.array_equal(checked[0], checked[1]):
         raise ValueError(f"start and end should be different points; both are {checked[0].tolist()}")
     return checked[0], checked[1]
 

@@ -70,7 +70,11 @@ if page == "plane":
         key="plane",
         on_event=remember,
     )
-    t = np.linspace(0, 1, 200)
-    wave = [charts.Profile(m, t, -np.sin(3 * t + k) ** 2, t * (1 + 0.1 * k)) for k, m in enumerate(METHODS[::-1])]
-    st.plotly_chart(charts.length_profile(wave))
 st.text(f"{st.session_state.get('events', 0)} events")
+if st.query_params.get("chart"):
+    share = np.linspace(0, 1, 200)
+    waves = [
+        charts.Profile(method, share, -(np.sin(3 * share + 0.3 * k) ** 2), share * (1 + 0.1 * k))
+        for k, method in enumerate(METHODS[::-1])
+    ]
+    st.plotly_chart(charts.length_profile(waves))

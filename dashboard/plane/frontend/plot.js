@@ -12,8 +12,10 @@ async function loadPlotly() {
   await import(new URL("plotly.min.js", import.meta.url).href);
   const plotly = window.moduleName;
   delete window.moduleName;
-  if (window.Plotly === plotly) window.Plotly = before;
-  if (before === undefined) delete window.Plotly;
+  if (window.Plotly === plotly) {
+    if (before) window.Plotly = before;
+    else delete window.Plotly;
+  }
   return plotly;
 }
 const loading = loadPlotly();
