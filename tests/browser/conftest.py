@@ -1,0 +1,88 @@
+"""A Streamlit server and a headless Chromium for the browser tests.
+
+Where playwright or Chromium is missing, these tests are skipped with a line that says what to install.
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+WANTED = "the browser tests need Chromium and playwright: `apt-get install chromium`, `pip install playwright`"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One headless Chromium for all tests."""
+    playwright = pytest.importorskip("playwright.sync_api", reason=WANTED)
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip(WANTED)
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    """A function that starts ``streamlit run script`` (once per script) and returns its address."""
+    started = {}
+
+    def start(script: str) -> str:
+        if script not in started:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            log = (tmp_path_factory.mktemp("server") / "log.txt").open("w")
+            options = ["--server.headless=true", f"--server.port={port}", "--server.address=127.0.0.1"]
+            options += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+            command = [sys.executable, "-m", "streamlit", "run", script, *options]
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            started[script] = (process, f"http://127.0.0.1:{port}", log)
+            _wait_until_healthy(started[script][1], process, log.name)
+        return started[script][1]
+
+    yield start
+    for process, _, log in started.values():
+        process.terminate()
+        process.wait(timeout=20)
+        log.close()
+
+
+def _wait_until_healthy(url: str, process: subprocess.Popen, log: str) -> None:
+    for _ in range(240):
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.25)
+    raise RuntimeError(f"streamlit did not start:\n{Path(log).read_text()}")
+
+
+@pytest.fixture
+def new_page(browser):
+    """A function that opens a page; at the end of the test no page may have logged an error."""
+    contexts, errors = [], []
+
+    def start(width: int = 1280, height: int = 800, scheme: str = "light", **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert errors == []

@@ -1,0 +1,317 @@
+"""The plane in a real browser, on a toy page without core: what a unit test cannot drive."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.browser
+PLANE = '[data-testid="plane"]'
+
+
+class Plane:
+    """The plane on an open page: reads its state and speaks in data coordinates."""
+
+    def __init__(self, page, url):
+        self.page = page
+        page.goto(url)
+        self.wait_drawn(0)
+
+    @property
+    def root(self):
+        return self.page.locator(PLANE)
+
+    def state(self, name):
+        return json.loads(self.root.get_attribute(f"data-{name}"))
+
+    @property
+    def drawn(self):
+        return int(self.root.get_attribute("data-drawn") or 0)
+
+    @property
+    def endpoints(self):
+        return self.state("endpoints")
+
+    def wait_drawn(self, after):
+        self.page.wait_for_function(
+            "([plane, after]) => Number(document.querySelector(plane)?.dataset.drawn ?? 0) > after", arg=[PLANE, after]
+        )
+        self.page.wait_for_selector(f"{PLANE}:not(.plane-pending)")
+
+    def frame(self):
+        """Plot area in page pixels and the ranges of the axes."""
+        return self.page.evaluate(
+            """() => {
+                const node = document.querySelector(".plane-plot");
+                const box = node.getBoundingClientRect();
+                const {xaxis, yaxis} = node._fullLayout;
+                return {left: box.left + xaxis._offset, top: box.top + yaxis._offset, width: xaxis._length,
+                        height: yaxis._length, x: xaxis.range, y: yaxis.range};
+            }"""
+        )
+
+    def pixel(self, x, y):
+        f = self.frame()
+        left = f["left"] + (x - f["x"][0]) / (f["x"][1] - f["x"][0]) * f["width"]
+        top = f["top"] + (f["y"][1] - y) / (f["y"][1] - f["y"][0]) * f["height"]
+        return left, top
+
+    def click(self, x, y):
+        before = self.drawn
+        self.page.mouse.click(*self.pixel(x, y))
+        self.wait_drawn(before)
+
+    def drag(self, start, end):
+        self.page.mouse.move(*self.pixel(*start))
+        self.page.mouse.down()
+        self.page.mouse.move(*self.pixel(*end), steps=6)
+
+    def handle(self, letter):
+        return self.page.locator(f'[data-handle="{letter}"]')
+
+    def path(self, method):
+        return self.page.locator(f'.plane-path[data-method="{method}"]')
+
+    def row(self, method):
+        return self.page.locator(f'.plane-row[data-method="{method}"]')
+
+
+@pytest.fixture
+def plane(new_page, serve):
+    return Plane(new_page(), serve("tests/browser/plane_demo.py"))
+
+
+def near(point, expected, tolerance=0.005):
+    return max(abs(a - b) for a, b in zip(point, expected)) <= tolerance
+
+
+def test_clicks_set_a_then_b_exactly_where_they_fall(plane):
+    assert plane.page.locator(".plane-hint").text_content() == "Click to set A"
+    plane.click(-1.3, 1.31)  # empty corner
+    assert near(plane.endpoints[0], (-1.3, 1.31))
+    assert near(plane.endpoints[1], (0.8, 0.6))
+    assert plane.page.locator(".plane-hint").text_content() == "Click to set B"
+    plane.click(0.02, -1.0)  # among the points
+    assert near(plane.endpoints[1], (0.02, -1.0))
+    middle = plane.path("truth").evaluate("line => { const p = line.getPointAtLength(line.getTotalLength() / 2); "
+                                          "const b = line.ownerSVGElement.getBoundingClientRect(); "
+                                          "return [b.left + p.x, b.top + p.y] }")  # fmt: skip
+    before = plane.drawn
+    plane.page.mouse.click(*middle)  # on a path
+    plane.wait_drawn(before)
+    assert near(plane.pixel(*plane.endpoints[0]), middle, 1.0)
+
+
+def test_reports_are_plain_json(plane):
+    reports = plane.state("reports")
+    assert [set(report) for report in reports] == [{"method", "lpr", "log_length", "seconds", "status"}] * 8
+    assert reports[0] == {"method": "truth", "lpr": 0.0, "log_length": 1.25, "seconds": 0.028, "status": "OK"}
+
+
+def test_a_fresh_place_is_shown_at_once_and_old_paths_fade(plane):
+    plane.page.get_by_label("Delay (ms)").fill("1000")
+    plane.page.get_by_label("Delay (ms)").press("Enter")
+    plane.page.wait_for_timeout(2500)
+    before = plane.drawn
+    plane.page.mouse.click(*plane.pixel(-0.2, -1.0))
+    plane.page.wait_for_selector(f"{PLANE}.plane-pending")
+    box = plane.handle("A").locator(".plane-disk").bounding_box()
+    assert near((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2), plane.pixel(-0.2, -1.0), 1.5)
+    assert plane.drawn == before
+    plane.wait_drawn(before)
+
+
+def test_quick_clicks_end_in_the_last_state(plane):
+    spots = [(-1, -1), (1, 1), (-1, 1), (1, -1), (0, 1.2)]
+    for spot in spots:
+        plane.page.mouse.click(*plane.pixel(*spot))
+    plane.page.wait_for_timeout(1500)
+    plane.wait_drawn(0)
+    assert near(plane.endpoints[0], (0, 1.2))
+    assert near(plane.endpoints[1], (1, -1))
+
+
+def test_a_double_click_is_one_click(plane):
+    zoom = plane.frame()
+    plane.page.mouse.dblclick(*plane.pixel(0, 1.2))
+    plane.page.wait_for_timeout(800)
+    assert near(plane.endpoints[0], (0, 1.2))
+    assert near(plane.endpoints[1], (0.8, 0.6))
+    assert plane.frame() == zoom
+
+
+def test_drag_previews_and_lands(plane):
+    before = plane.drawn
+    plane.drag((0.8, 0.6), (1.1, -0.4))
+    assert plane.page.locator(".plane-live").get_attribute("d").startswith("M")
+    assert plane.drawn == before  # the server hears of it when the button is released
+    plane.page.mouse.up()
+    plane.wait_drawn(before)
+    assert near(plane.endpoints[1], (1.1, -0.4))
+    assert near(plane.endpoints[0], (-0.7, -0.7))
+    assert plane.page.locator(".plane-live").get_attribute("d") == ""
+
+
+def test_escape_cancels_a_drag(plane):
+    before = plane.drawn
+    plane.drag((-0.7, -0.7), (0.3, 0.3))
+    plane.page.keyboard.press("Escape")
+    plane.page.mouse.up()
+    plane.page.wait_for_timeout(500)
+    box = plane.handle("A").locator(".plane-disk").bounding_box()
+    assert near((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2), plane.pixel(-0.7, -0.7), 1.5)
+    assert plane.drawn == before
+
+
+def test_handles_listen_to_the_keyboard(plane):
+    plane.handle("A").focus()
+    plane.page.keyboard.press("Tab")
+    assert plane.page.evaluate("document.activeElement.dataset.handle") == "B"
+    before = plane.drawn
+    plane.page.keyboard.press("ArrowLeft")
+    plane.page.keyboard.press("Shift+ArrowDown")
+    plane.wait_drawn(before)
+    assert near(plane.endpoints[1], (0.8 - 0.03, 0.6 - 0.15))
+    assert plane.page.evaluate("document.activeElement.dataset.handle") == "B"
+    assert "Point B at 0.770, 0.450" in plane.handle("B").get_attribute("aria-label")
+
+
+def test_zoom_and_hidden_paths_survive_a_redraw(plane):
+    plane.page.mouse.move(*plane.pixel(0, 0))
+    plane.page.mouse.wheel(0, -240)
+    plane.page.wait_for_timeout(700)
+    zoom = plane.frame()
+    assert zoom["x"][1] - zoom["x"][0] < 2.9
+    plane.row("power").click()
+    assert not plane.path("power").is_visible()
+    plane.click(0.3, 0.9)
+    assert plane.frame() == zoom
+    assert not plane.path("power").is_visible()
+    assert plane.path("flow").is_visible()
+    assert plane.page.get_by_role("button", name="power graph").get_attribute("aria-pressed") == "false"
+    plane.row("power").click()
+    assert plane.path("power").is_visible()
+    plane.root.get_by_role("button", name="Reset axes").click()
+    plane.page.wait_for_timeout(300)
+    assert plane.frame()["x"] == pytest.approx([-1.5, 1.5])
+
+
+def test_a_new_base_picture_of_the_same_view_keeps_the_zoom(plane):
+    plane.page.mouse.move(*plane.pixel(0.5, 0.5))
+    plane.page.mouse.wheel(0, -240)
+    plane.page.wait_for_timeout(700)
+    zoom, before = plane.frame(), plane.drawn
+    plane.page.get_by_label("Seed").fill("3")
+    plane.page.get_by_label("Seed").press("Enter")
+    plane.wait_drawn(before)
+    assert plane.frame() == zoom
+
+
+def test_leaving_the_page_and_coming_back(plane):
+    plane.row("kde").click()
+    plane.click(0.3, 0.9)
+    before = plane.drawn
+    plane.page.get_by_text("elsewhere").click()
+    plane.page.wait_for_selector(PLANE, state="detached")
+    plane.page.locator("label").filter(has_text="plane").click()
+    plane.wait_drawn(before)
+    assert near(plane.endpoints[0], (0.3, 0.9))
+    assert not plane.path("kde").is_visible()
+    plane.click(-0.5, -0.9)
+    assert near(plane.endpoints[1], (-0.5, -0.9))
+
+
+def test_reload_draws_again(plane):
+    plane.page.reload()
+    plane.wait_drawn(0)
+    plane.click(0.3, 0.9)
+    assert near(plane.endpoints[0], (0.3, 0.9))
+
+
+def test_python_can_move_the_endpoints(plane):
+    before = plane.drawn
+    plane.page.get_by_role("button", name="Swap").click()
+    plane.wait_drawn(before)
+    assert plane.endpoints == [[0.8, 0.6], [-0.7, -0.7]]
+
+
+def test_hover_draws_a_live_path_quickly(plane):
+    live = plane.page.locator(".plane-live")
+    costs = []
+    for k in range(20):
+        plane.page.mouse.move(*plane.pixel(0.9 - 0.05 * k, -1.1))
+        plane.page.wait_for_timeout(40)
+        costs.append(float(plane.root.get_attribute("data-hover-ms")))
+    assert len(live.get_attribute("d")) > 100
+    assert sorted(costs)[10] <= 2.0
+    plane.page.mouse.move(5, 5)
+    plane.page.wait_for_timeout(100)
+    assert live.get_attribute("d") == ""
+
+
+def test_pointing_at_rows_and_paths(plane):
+    plane.row("flow").hover()
+    assert "plane-strong" in plane.path("flow").get_attribute("class")
+    middle = plane.path("straight").evaluate("line => { const p = line.getPointAtLength(line.getTotalLength() / 2); "
+                                             "const b = line.ownerSVGElement.getBoundingClientRect(); "
+                                             "return [b.left + p.x, b.top + p.y] }")  # fmt: skip
+    plane.page.mouse.move(*middle)
+    plane.page.wait_for_timeout(100)
+    assert "plane-strong" in plane.path("straight").get_attribute("class")
+    assert "plane-strong" not in plane.path("flow").get_attribute("class")
+    assert plane.page.locator(".plane-tip").text_content() == "straight line · LPR 0.320"
+
+
+def test_rows_show_numbers_notes_and_loading(plane):
+    cells = plane.row("power").locator("td").all_text_contents()
+    assert cells[1:4] == ["power graph", "0.280", "+32 %"]
+    assert plane.page.get_by_text("Stopped early: try a smaller beta.").is_visible()
+    before = plane.drawn
+    plane.page.get_by_text("Loading", exact=True).click()
+    plane.wait_drawn(before)
+    assert plane.page.get_by_text("loading model…").count() == 2
+    assert plane.path("flow").count() == 0
+
+
+def test_touch(new_page, serve):
+    plane = Plane(new_page(has_touch=True), serve("tests/browser/plane_demo.py"))
+    before = plane.drawn
+    plane.page.touchscreen.tap(*plane.pixel(0.1, 1.0))
+    plane.wait_drawn(before)
+    assert near(plane.endpoints[0], (0.1, 1.0), 0.02)
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (1920, True), (800, False)])
+def test_the_plane_is_square_and_the_rows_fit(new_page, serve, width, beside):
+    plane = Plane(new_page(width=width, height=900), serve("tests/browser/plane_demo.py"))
+    frame = plane.frame()
+    assert frame["width"] == pytest.approx(frame["height"], abs=1)
+    stage = plane.page.locator(".plane-stage").bounding_box()
+    table = plane.page.locator(".plane-table").bounding_box()
+    assert (table["x"] > stage["x"] + stage["width"]) == beside
+    assert plane.page.evaluate("document.querySelector('.plane-table').scrollWidth") <= table["width"] + 1
+
+
+def test_the_theme_is_followed_without_a_reload(new_page, serve):
+    plane = Plane(new_page(), serve("tests/browser/plane_demo.py"))
+    brightness = "node => getComputedStyle(node).%s.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0) / 3"
+
+    def look():
+        return (
+            plane.root.evaluate(brightness % "backgroundColor"),
+            plane.path("truth").evaluate(brightness % "stroke"),
+            plane.page.locator(".plane-plot .xtick text").first.evaluate(brightness % "fill"),
+            plane.page.locator(".plane-points").evaluate(brightness % "color"),
+        )
+
+    background, *ink = look()
+    assert background > 200
+    assert max(ink) < 100
+    plane.page.emulate_media(color_scheme="dark")
+    plane.page.wait_for_timeout(500)
+    background, *ink = look()
+    assert background < 60
+    assert min(ink) > 200
+
+
+def test_window_holds_nothing_of_ours(plane):
+    assert plane.page.evaluate("typeof window.moduleName") == "undefined"
