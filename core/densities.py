@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,7 @@ BLOCK_ELEMENTS = 1 << 18
 TABULATED_DIM = 3
 
 
+@runtime_checkable
 class Density(Protocol):
     """What paths, graphs and geodesics need from a density; exact mixtures and learned ones both have it."""
 

@@ -197,7 +197,7 @@ class RouteMap:
         with np.errstate(over="ignore", divide="ignore"):
             through = np.log(trees.distances.sum(axis=0)) + trees.shift
         found = [np.concatenate([start[None], self.points[best.nodes], end[None]])]
-        for node in self._valley_nodes(through.reshape(self.nodes, self.nodes)):
+        for node in self._valley_nodes(through.reshape(self.nodes, self.nodes)).tolist():
             if through[node] > best.log_length + ROUTE_MARGIN or len(found) == MAX_ROUTES:
                 break
             nodes = trees.chain(0, node) + trees.chain(1, node)[-2::-1]

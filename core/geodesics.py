@@ -50,7 +50,14 @@ class Status(Enum):
     DISCONNECTED = (
         "The neighbor graph has no path between the endpoints. Raise k, use more points, or move an endpoint."
     )
-    UNAVAILABLE = "This method has no model for these points. Train one, or choose another method."
+    UNAVAILABLE = (
+        "There is no trained model for these points. Models are shipped for sample seed 0 at n = 200, 500, 1000, 2000 "
+        "and 5000 (paper preset: 1000); choose one of these, train one, or choose another method."
+    )
+    UNREADABLE = (
+        "The shipped model file is missing or damaged and was not used. "
+        "Restore assets/weights with `git checkout assets/weights`, or make it again with `make weights`."
+    )
 
     def __str__(self) -> str:
         return self.value

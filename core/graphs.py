@@ -196,7 +196,7 @@ class Trees:
         nodes, size = [], self.distances.shape[1]
         while 0 <= node < size:
             nodes.append(node)
-            node = self.predecessors[side, node]
+            node = int(self.predecessors[side, node])
         return nodes[::-1]
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 
 from core import datasets, geodesics, graphs, mixtures, paths
-from core.densities import Density, GaussianMixture, as_points
+from core.checkpoints import CheckpointError
+from core.densities import Density, GaussianMixture
 from core.fields import Box, box_around
 from core.geodesics import RelaxSettings, Slope, Status
 
@@ -87,6 +88,18 @@ class PathReport:
     def longer(self) -> float:
         """How much longer than the geodesic, as a fraction: e^LPR − 1."""
         return float(np.expm1(self.lpr))
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain JSON values; what is not a number becomes None."""
+        return {
+            "method": self.method,
+            "lpr": float(self.lpr) if np.isfinite(self.lpr) else None,
+            "log_length": float(self.log_length) if np.isfinite(self.log_length) else None,
+            "seconds": self.seconds,
+            "status": self.status.name,
+            "advice": str(self.status),
+            "path": self.path.tolist(),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,12 +238,21 @@ def _power(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settin
     return _along_graph(graph, weights, start, end)
 
 
+def _missing(scene: Scene, model: str) -> Status | None:
+    """Why a scene has no such model; None where it has one."""
+    try:
+        return Status.UNAVAILABLE if getattr(scene, model) is None else None
+    except CheckpointError:
+        return Status.UNREADABLE
+
+
 def _density_graph(model: str) -> Recipe:
     """Shortest path over the graph whose edges are weighed by a model's density (paper, Algorithm 2)."""
 
     def recipe(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
-        if getattr(scene, model) is None:
-            return None, Status.UNAVAILABLE
+        missing = _missing(scene, model)
+        if missing is not None:
+            return None, missing
         return _along_graph(scene.graph(settings.neighbors), scene.weights(model, beta, settings), start, end)
 
     return recipe
@@ -259,11 +281,12 @@ def _relaxed_density(model: str) -> Recipe:
 def _score(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
     """The flow graph's path relaxed with the learned score (paper, section 4.3), guarded by the flow."""
     first, status = _density_graph("flow")(scene, start, end, beta, settings)
-    if scene.score_model is None or scene.flow is None:
-        return None, Status.UNAVAILABLE
     if first is None:
         return first, status
-    return _relaxed(scene, first, scene.score_model.evaluate, scene.flow, beta, settings)
+    flow, score_model = scene.flow, scene.score_model
+    if flow is None or score_model is None:
+        return None, Status.UNAVAILABLE
+    return _relaxed(scene, first, score_model.evaluate, flow, beta, settings)
 
 
 def _truth(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
@@ -282,6 +305,8 @@ RECIPES: dict[str, Recipe] = {
     "truth": _truth,
 }
 NAMES = tuple(RECIPES)
+# Which model's density weighs the graph that a method starts from.
+GRAPH_MODELS = {"flow": "flow", "score": "flow", "mixture": "mixture", "kde": "kde", "true_graph": "density"}
 
 
 # --- relaxing with a learned score, guarded -------------------------------------------------------------------------
@@ -364,6 +389,7 @@ def compare(
     start, end = paths.check_endpoints(start, end, scene.dim)
     answers: dict[str, tuple[np.ndarray | None, Status, float]] = {}
     for name in dict.fromkeys([*names, "truth"]):
+        _prepare(scene, name, beta, settings)
         began = time.perf_counter()
         path, status = RECIPES[name](scene, start, end, beta, settings)
         answers[name] = path, status, time.perf_counter() - began
@@ -382,6 +408,14 @@ def compare(
     ]
 
 
+def _prepare(scene: Scene, name: str, beta: float, settings: MethodSettings) -> None:
+    """Learn and tabulate what a method needs, so that its seconds are those of the path alone."""
+    scene.graph(settings.neighbors)
+    model = GRAPH_MODELS.get(name)
+    if model is not None and _missing(scene, model) is None:
+        scene.weights(model, beta, settings)
+
+
 def _repair_truth(
     scene: Scene, beta: float, answers: dict[str, tuple[np.ndarray | None, Status, float]], lengths: dict[str, float]
 ) -> None:
@@ -396,8 +430,3 @@ def _repair_truth(
         seconds = answers["truth"][2] + time.perf_counter() - began
         answers["truth"] = again.path, again.status, seconds
         lengths["truth"] = again.log_length
-
-
-def check_points(points: Any) -> np.ndarray:
-    """Points that a scene can be made from, or a ValueError with a clear sentence."""
-    return mixtures.check_sample(as_points(points, None, "points"))

@@ -33,12 +33,12 @@ PALETTE = {
 }
 DASH = {  # on and off lengths in pixels; () is a solid line
     "straight": (2, 4),
-    "power": (9, 3),
-    "flow": (),
+    "power": (12, 3, 2, 3, 2, 3),
+    "flow": (20, 4),
     "score": (),
     "mixture": (14, 3, 3, 3),
     "kde": (5, 3),
-    "true_graph": (2, 2),
+    "true_graph": (3, 2),
     "truth": (8, 6),
 }
 NEUTRAL = "rgba(128, 128, 128, 0.25)"  # grid and axis lines that can be seen on white and on black

@@ -13,7 +13,6 @@ import math
 import os
 import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,10 +115,11 @@ def draw(base: Base, overlay: Overlay, *, key: str, on_event: Callable[[Event], 
 
     def listen() -> None:
         value = st.session_state[key]["event"]
-        event = _read_event(value)
-        if isinstance(value, dict):
-            browser["holds"] = [held for held in value.get("holds", []) if isinstance(held, str)]
-            browser["answers"] = max(browser["answers"], int(value.get("seq", 0)))
+        if not isinstance(value, dict):
+            return
+        browser["holds"] = list(value.get("holds", []))
+        browser["answers"] = value.get("seq", 0)
+        event = read_event(value)
         if event is not None:
             on_event(event)
 
@@ -180,7 +180,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _read_event(value: Any) -> Event | None:
+def read_event(value: Mapping[str, Any]) -> Event | None:
     """An Event from what the browser sent, or None where it is not one ("need" asks for a picture, nothing else)."""
     try:
         kind, endpoint = value["kind"], value["endpoint"]
@@ -225,6 +225,6 @@ def _copy_plotly() -> None:
     target = FRONTEND / "plotly.min.js"
     if target.exists() and filecmp.cmp(source, target, shallow=False):
         return
-    with tempfile.NamedTemporaryFile(dir=FRONTEND, suffix=".part", delete=False) as part:
-        shutil.copyfile(source, part.name)
-    os.replace(part.name, target)
+    part = FRONTEND / f"plotly.{os.getpid()}.part"  # two servers may start at the same time
+    shutil.copyfile(source, part)
+    os.replace(part, target)

@@ -48,9 +48,10 @@ class Plane {
     this.layers = new Layers(this.stage);
     this.hint = div("plane-hint", this.stage);
     this.tip = div("plane-tip", this.stage);
+    this.readout = div("plane-readout", this.stage);
     this.side = div("plane-side", body);
     this.table = new Table(this.side, (method) => this.point(method), (method) => this.toggle(method));
-    this.plot = new Plot(plotNode, () => this.place(), ["png", "svg"].map((format) => this.saveButton(format)));
+    this.plot = new Plot(plotNode, () => this.place(), (format) => this.save(format));
     this.work = Promise.resolve();
     this.message = null;
     this.shown = null; // key of the base picture on display
@@ -118,7 +119,8 @@ class Plane {
   complete(message, memory) {
     const missing = !memory.held.has(message.base) || (message.field && !memory.held.has(message.field));
     this.asked = missing ? this.asked + 1 : 0;
-    if (missing && this.asked < 6) this.tell("need", 0);
+    // where a newer event is under way, it has told Python already what is held here
+    if (missing && this.asked < 6 && message.answers >= memory.seq) this.tell("need", 0);
     return !missing;
   }
 
@@ -135,6 +137,7 @@ class Plane {
   /* An endpoint has its final place: show it, fade what no longer fits, and ask Python. */
   commit(kind, endpoint) {
     this.root.classList.add("plane-pending");
+    this.tip.classList.remove("plane-visible");
     this.tell(kind, endpoint);
     this.showTurn();
   }
@@ -168,15 +171,30 @@ class Plane {
     const began = performance.now();
     const inside = at && this.message && this.layers.contains(...at);
     const method = inside ? this.layers.methodAt(...at) : null;
-    this.layers.setLive(inside ? this.fromField(this.layers.toData(...at)) : null);
+    const position = inside ? this.layers.toData(...at) : null;
+    this.layers.setLive(inside ? this.fromField(position) : null);
+    this.readout.textContent = inside ? this.describe(position) : "";
     if (method !== this.pointed) this.point(method);
     if (method) {
       const { lpr } = this.message.reports.find((report) => report.method === method) ?? {};
       this.tip.textContent = `${this.message.styles[method].title} · ${this.message.lpr_title} ${fixed(lpr, 3)}`;
-      this.tip.style.transform = `translate(${at[0] + 14}px, ${at[1] + 14}px)`;
+      const flip = at[0] > this.stage.clientWidth - this.tip.offsetWidth - 20; // no room to the right of the cursor
+      this.tip.style.transform = `translate(${at[0] + 14}px, ${at[1] + 14}px) translateX(${flip ? "calc(-100% - 28px)" : 0})`;
     }
     this.tip.classList.toggle("plane-visible", Boolean(method));
     this.root.dataset.hoverMs = (performance.now() - began).toFixed(2);
+  }
+
+  /* Coordinates and log density (of the nearest node of the heatmap) at a position, for the corner of the plane. */
+  describe([x, y]) {
+    const { info, grid } = this.memory.held.get(this.shown);
+    const [x0, x1, y0, y1] = info.bounds;
+    const [rows, columns] = grid.shape;
+    const row = Math.round(((y - y0) / (y1 - y0)) * (rows - 1));
+    const column = Math.round(((x - x0) / (x1 - x0)) * (columns - 1));
+    const known = row >= 0 && row < rows && column >= 0 && column < columns;
+    const density = known ? `   log p ${fixed(grid.values[row * columns + column], 1)}` : "";
+    return `x ${fixed(x, 2)}   y ${fixed(y, 2)}${density}`;
   }
 
   /* Thicken one method's path and mark its row; null goes back to what Python asked for. */
@@ -203,13 +221,6 @@ class Plane {
     const frame = this.plot.frame();
     if (this.memory) this.memory.zoom = { view: this.plot.view, ranges: this.plot.ranges() };
     this.layers.place(frame);
-  }
-
-  saveButton(format) {
-    const icon = {
-      width: 24, height: 24, path: "M11 3h2v9h4l-5 6-5-6h4zM4 20h16v2H4z",
-    };
-    return { name: `save-${format}`, title: `Save as ${format.toUpperCase()}`, icon, click: () => this.save(format) };
   }
 
   /* The picture as a file: the plot, the sample, the visible paths and the two endpoints. */

@@ -174,7 +174,7 @@ export class Layers {
 function makeHandle(letter, parent) {
   const handle = svg("g", { class: "plane-handle", tabindex: 0, role: "button", "data-handle": letter }, parent);
   handle.setAttribute("aria-roledescription", "movable point");
-  svg("circle", { class: "plane-reach", r: 20 }, handle);
+  svg("circle", { class: "plane-reach" }, handle);
   svg("circle", { class: "plane-ring", r: 16 }, handle);
   svg("circle", { class: "plane-disk", r: 11 }, handle);
   const text = svg("text", { "text-anchor": "middle", dy: "0.35em" }, handle);

@@ -2,6 +2,7 @@
    never touched by a click; points, paths and handles lie on layers above it. */
 
 const GRAY = "rgba(128, 128, 128, 0.8)";
+const FRAME = "rgba(128, 128, 128, 0.35)";
 const DEPTH = 10; // nats below the peak at which the heatmap fades out
 const MARGIN = { l: 46, r: 10, t: 32, b: 24 }; // l + r = t + b: a square picture has a square plot
 
@@ -21,11 +22,11 @@ async function loadPlotly() {
 const loading = loadPlotly();
 
 export class Plot {
-  /* onMove is called after every change of the axes; buttons are further modebar buttons. */
-  constructor(node, onMove, buttons) {
+  /* onMove() is called after every change of the axes, onSave(format) when the user wants the picture as a file. */
+  constructor(node, onMove, onSave) {
     this.node = node;
     this.onMove = onMove;
-    this.buttons = buttons;
+    this.onSave = onSave;
     this.view = null;
   }
 
@@ -40,7 +41,7 @@ export class Plot {
       displayModeBar: true,
       doubleClick: false, // two quick clicks set two endpoints
       scrollZoom: true,
-      modeBarButtons: [["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], this.buttons],
+      modeBarButtons: [["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], saveButtons(plotly, this.onSave)],
     });
     if (fresh) {
       for (const event of ["plotly_relayouting", "plotly_relayout", "plotly_afterplot"]) {
@@ -53,7 +54,8 @@ export class Plot {
 
   layout(base) {
     const axis = {
-      showgrid: false, zeroline: false, showline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: GRAY,
+      showgrid: false, zeroline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: FRAME,
+      showline: true, mirror: true, linecolor: FRAME, linewidth: 1,
     };
     const [x0, x1, y0, y1] = base.bounds;
     return {
@@ -114,6 +116,14 @@ export class Plot {
       { format, width: size, height: size, filename: name },
     );
   }
+}
+
+function saveButtons(plotly, onSave) {
+  const arrow = { width: 24, height: 24, path: "M11 3h2v9h4l-5 6-5-6h4zM4 20h16v2H4z" };
+  return [
+    { name: "save-png", title: "Save as PNG", icon: plotly.Icons.camera, click: () => onSave("png") },
+    { name: "save-svg", title: "Save as SVG", icon: arrow, click: () => onSave("svg") },
+  ];
 }
 
 function nested(ranges, layout) {
