@@ -69,20 +69,35 @@ def _wait_until_healthy(url: str, process: subprocess.Popen, log: str) -> None:
     raise RuntimeError(f"streamlit did not start:\n{Path(log).read_text()}")
 
 
+@pytest.fixture(scope="session")
+def context(browser):
+    """A function that returns one browser context per set of options; its pages share the compiled plotly.js."""
+    opened = {}
+
+    def start(**options):
+        name = str(sorted(options.items()))
+        if name not in opened:
+            opened[name] = browser.new_context(**options)
+        return opened[name]
+
+    yield start
+    for each in opened.values():
+        each.close()
+
+
 @pytest.fixture
-def new_page(browser):
+def new_page(context):
     """A function that opens a page; at the end of the test no page may have logged an error."""
-    contexts, errors = [], []
+    pages, errors = [], []
 
     def start(width: int = 1280, height: int = 800, scheme: str = "light", **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
-        contexts.append(context)
-        page = context.new_page()
+        page = context(viewport={"width": width, "height": height}, color_scheme=scheme, **options).new_page()
+        pages.append(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
         return page
 
     yield start
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert errors == []

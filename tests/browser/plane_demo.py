@@ -48,6 +48,8 @@ with st.sidebar:
     seed = st.number_input("Seed", 0, 9)
     loading = st.checkbox("Loading")
     page = st.radio("Page", ["plane", "elsewhere"])
+    if st.button("Claim seed 7"):  # as if the picture of seed 7 had been sent, and lost on the way
+        st.session_state["plane in the browser"]["holds"].append("base ring 7")
     delay = st.number_input("Delay (ms)", 0, 5000, 0)
 time.sleep(delay / 1000)
 if page == "plane":
@@ -63,7 +65,7 @@ if page == "plane":
     reports[5] |= {"status": "NOT_CONVERGED", "note": "Stopped early: try a smaller beta."}
     grid, points = ring(seed, 1000)
     plane.draw(
-        plane.Base(f"ring {seed}", grid, BOX, points, view="ring"),
+        plane.Base(f"ring {seed}", grid, BOX, points, view="ring" if seed < 9 else "another"),
         plane.Overlay(
             ends, tuple(reports[::-1]), paths, cone(ends[0]), sentence="The ring bends every path that reads the data."
         ),

@@ -190,7 +190,7 @@ def test_zoom_and_hidden_paths_survive_a_redraw(plane):
     assert plane.page.get_by_role("button", name="power graph").get_attribute("aria-pressed") == "false"
     plane.row("power").click()
     assert plane.path("power").is_visible()
-    plane.root.get_by_role("button", name="Reset axes").click()
+    plane.root.get_by_role("button", name="Show everything").click()
     plane.page.wait_for_timeout(300)
     assert plane.frame()["x"] == pytest.approx([-1.5, 1.5])
 
@@ -204,10 +204,30 @@ def test_a_new_base_picture_of_the_same_view_keeps_the_zoom(plane):
     plane.page.get_by_label("Seed").press("Enter")
     plane.wait_drawn(before)
     assert plane.frame() == zoom
+    before = plane.drawn
+    plane.page.get_by_label("Seed").fill("9")  # another view
+    plane.page.get_by_label("Seed").press("Enter")
+    plane.wait_drawn(before)
+    assert plane.frame()["x"] == pytest.approx([-1.5, 1.5])
+
+
+def test_a_picture_that_was_lost_is_sent_again(plane):
+    before = plane.drawn
+    plane.page.get_by_role("button", name="Claim seed 7").click()
+    plane.wait_drawn(before)
+    before = plane.drawn
+    plane.page.get_by_label("Seed").fill("7")
+    plane.page.get_by_label("Seed").press("Enter")
+    plane.wait_drawn(before)
+    plane.click(0.3, 0.9)
+    assert near(plane.endpoints[0], (0.3, 0.9))
 
 
 def test_leaving_the_page_and_coming_back(plane):
     plane.row("kde").click()
+    plane.root.get_by_role("button", name="Zoom in").click()
+    plane.page.wait_for_timeout(300)
+    zoom = plane.frame()
     plane.click(0.3, 0.9)
     before = plane.drawn
     plane.page.get_by_text("elsewhere").click()
@@ -216,6 +236,7 @@ def test_leaving_the_page_and_coming_back(plane):
     plane.wait_drawn(before)
     assert near(plane.endpoints[0], (0.3, 0.9))
     assert not plane.path("kde").is_visible()
+    assert plane.frame() == zoom
     plane.click(-0.5, -0.9)
     assert near(plane.endpoints[1], (-0.5, -0.9))
 

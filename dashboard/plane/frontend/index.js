@@ -67,10 +67,8 @@ class Plane {
     if (!this.complete(message, memory)) return;
     if (this.shown !== message.base) {
       const { info, points, grid } = memory.held.get(message.base);
-      const zoom = this.shown === null && memory.zoom?.view === info.view ? memory.zoom.ranges : null;
       this.shown = message.base;
-      await this.plot.show(info, grid);
-      if (zoom) await this.plot.zoomTo(zoom);
+      await this.plot.show(info, grid, memory.zoom?.view === info.view ? memory.zoom.ranges : null);
       this.layers.setPoints(points.values);
     }
     if (message.answers < memory.seq) return;
@@ -219,7 +217,7 @@ class Plane {
 
   place() {
     const frame = this.plot.frame();
-    if (this.memory) this.memory.zoom = { view: this.plot.view, ranges: this.plot.ranges() };
+    this.memory.zoom = { view: this.plot.base.view, ranges: this.plot.zoom() };
     this.layers.place(frame);
   }
 

@@ -27,21 +27,20 @@ export class Plot {
     this.node = node;
     this.onMove = onMove;
     this.onSave = onSave;
-    this.view = null;
+    this.base = null;
   }
 
-  /* Draw the base picture. The zoom is kept as long as base.view stays the same. */
-  async show(base, grid) {
+  /* Draw the base picture, zoomed to the given ranges or, where they are null, as a whole. */
+  async show(base, grid, ranges) {
     const plotly = await loading;
-    const figure = { data: [heatmap(base, grid)], layout: this.layout(base) };
-    const fresh = this.view === null;
-    this.view = base.view;
-    await plotly.react(this.node, figure.data, figure.layout, {
+    const fresh = this.base === null;
+    this.base = base;
+    await plotly.react(this.node, [heatmap(base, grid)], this.layout(ranges ?? square(base.bounds)), {
       displaylogo: false,
       displayModeBar: true,
       doubleClick: false, // two quick clicks set two endpoints
       scrollZoom: true,
-      modeBarButtons: [["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], saveButtons(plotly, this.onSave)],
+      modeBarButtons: [["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", this.wholeButton(plotly)], saveButtons(plotly, this.onSave)],
     });
     if (fresh) {
       for (const event of ["plotly_relayouting", "plotly_relayout", "plotly_afterplot"]) {
@@ -52,17 +51,15 @@ export class Plot {
     this.onMove();
   }
 
-  layout(base) {
+  layout([x0, x1, y0, y1]) {
     const axis = {
       showgrid: false, zeroline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: FRAME,
       showline: true, mirror: true, linecolor: FRAME, linewidth: 1,
     };
-    const [x0, x1, y0, y1] = base.bounds;
     return {
       width: this.node.clientWidth,
       height: this.node.clientHeight,
       margin: MARGIN,
-      uirevision: base.view,
       dragmode: "pan",
       hovermode: false,
       paper_bgcolor: "rgba(0, 0, 0, 0)",
@@ -89,13 +86,21 @@ export class Plot {
     };
   }
 
-  ranges() {
+  /* The ranges [x0, x1, y0, y1] the user has zoomed to, or null while the whole picture is shown. */
+  zoom() {
     const { x0, x1, y0, y1 } = this.frame();
-    return { "xaxis.range": [x0, x1], "yaxis.range": [y0, y1] };
+    const ranges = [x0, x1, y0, y1];
+    const whole = square(this.base.bounds);
+    const slack = 1e-6 * (whole[1] - whole[0]);
+    return ranges.every((value, k) => Math.abs(value - whole[k]) < slack) ? null : ranges;
   }
 
-  async zoomTo(ranges) {
-    await (await loading).relayout(this.node, ranges);
+  wholeButton(plotly) {
+    const click = () => {
+      const [x0, x1, y0, y1] = square(this.base.bounds);
+      plotly.relayout(this.node, { "xaxis.range": [x0, x1], "yaxis.range": [y0, y1] });
+    };
+    return { name: "whole", title: "Show everything", icon: plotly.Icons.home, click };
   }
 
   /* Save the picture as it is seen: the base, then the given traces, in the given text and page colors. */
@@ -107,7 +112,7 @@ export class Plot {
       {
         data: [...data, ...traces],
         layout: {
-          ...layout, ...nested(this.ranges(), layout), width: size, height: size, showlegend: true,
+          ...layout, width: size, height: size, showlegend: true,
           paper_bgcolor: pageColor, font: { size: 14, color: textColor },
           margin: { l: 50, r: 10, t: 50, b: 30 },
           legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, bgcolor: "rgba(0, 0, 0, 0)" },
@@ -126,11 +131,11 @@ function saveButtons(plotly, onSave) {
   ];
 }
 
-function nested(ranges, layout) {
-  return {
-    xaxis: { ...layout.xaxis, range: ranges["xaxis.range"] },
-    yaxis: { ...layout.yaxis, range: ranges["yaxis.range"] },
-  };
+/* The smallest square around the bounds, so that the plot is filled with equal axes. */
+function square([x0, x1, y0, y1]) {
+  const half = Math.max(x1 - x0, y1 - y0) / 2;
+  const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
+  return [x - half, x + half, y - half, y + half];
 }
 
 /* One hue that fades into the page where the density is low, so that it needs no second scale for the dark. */
