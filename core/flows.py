@@ -40,6 +40,7 @@ class FlowSpec:
         bins: bins of each spline.
         domain_clamp: B; splines act on [-B, B] and are the identity outside it (linear tails).
         two_sided: whether a block changes both halves in turn, as FrEIA's coupling blocks do, or one of them.
+        input_gain: factor on the first layer's initial weights; above 1, fine structure is learned in fewer steps.
     """
 
     dim: int
@@ -51,6 +52,7 @@ class FlowSpec:
     bins: int = 10
     domain_clamp: float = 5.0
     two_sided: bool = False
+    input_gain: float = 1.0
 
     def __post_init__(self):
         if self.dim < 2:
@@ -70,14 +72,14 @@ class FlowSpec:
 
     @classmethod
     def fast(cls, dim: int) -> "FlowSpec":
-        """A smaller flow that trains in seconds: without batch normalization the paper's overfitting is milder."""
-        return cls(dim)
+        """A smaller flow that trains in seconds; batch normalization is what the paper's loses most by."""
+        return cls(dim, input_gain=3.0)
 
 
-def linear(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with torch's default distribution, drawn from `generator` and not from the global one."""
+def linear(width_in: int, width_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
+    """A linear layer with `gain` times torch's default distribution, drawn from `generator`, not the global one."""
     layer = torch.nn.utils.skip_init(nn.Linear, width_in, width_out)
-    bound = width_in**-0.5
+    bound = gain * width_in**-0.5
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
         layer.bias.uniform_(-bound, bound, generator=generator)
@@ -95,7 +97,8 @@ class Subnet(nn.Module):
         super().__init__()
         widths = [width_in] + [spec.width] * spec.hidden_layers
         self.activation = ACTIVATIONS[spec.activation]  # type: ignore[assignment]
-        hidden = [linear(a, b, generator) for a, b in pairwise(widths)]
+        gains = [spec.input_gain] + [1.0] * (spec.hidden_layers - 1)
+        hidden = [linear(a, b, generator, gain) for (a, b), gain in zip(pairwise(widths), gains)]
         norms = [nn.BatchNorm1d(spec.width) for _ in hidden] if spec.batch_norm else None
         self.hidden = nn.ModuleList(hidden)  # type: ignore[assignment]
         self.norms = nn.ModuleList(norms) if norms else None  # type: ignore[assignment]

@@ -7,6 +7,7 @@ units and delivers the score together with its Jacobian, which the Newton-type s
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ class ScoreSpec:
         width: units of each hidden layer.
         activation: a name in `ACTIVATIONS`; smooth, since the loss and the solver differentiate the score.
         residual: whether each hidden layer after the first adds to its input instead of replacing it.
+        input_gain: factor on the first layer's initial weights; above 1, fine structure is learned in fewer steps.
     """
 
     dim: int
@@ -51,6 +53,7 @@ class ScoreSpec:
     width: int = 128
     activation: str = "silu"
     residual: bool = True
+    input_gain: float = 1.0
 
     def __post_init__(self):
         if min(self.dim, self.hidden_layers, self.width) < 1:
@@ -70,7 +73,7 @@ class ScoreSpec:
     @classmethod
     def fast(cls, dim: int) -> "ScoreSpec":
         """A residual SiLU network that denoising trains in seconds."""
-        return cls(dim)
+        return cls(dim, input_gain=3.0)
 
 
 class ScoreNet(nn.Module):
@@ -85,7 +88,7 @@ class ScoreNet(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.plain, self.with_slope = ACTIVATIONS[spec.activation]  # type: ignore[assignment]
         self.residual = spec.residual
-        self.first = linear(spec.dim, spec.width, generator)
+        self.first = linear(spec.dim, spec.width, generator, spec.input_gain)
         hidden = [linear(spec.width, spec.width, generator) for _ in range(spec.hidden_layers - 1)]
         self.hidden = nn.ModuleList(hidden)  # type: ignore[assignment]
         self.last = linear(spec.width, spec.dim, generator)
@@ -98,6 +101,13 @@ class ScoreNet(nn.Module):
         for layer in self.hidden:
             h = h + self.plain(layer(h)) if self.residual else self.plain(layer(h))
         return self.last(h)
+
+    @torch.no_grad()
+    def rescale(self, factor: float) -> Self:
+        """Multiply the output, in place."""
+        self.last.weight.mul_(factor)
+        self.last.bias.mul_(factor)
+        return self
 
     def with_jacobian(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Value and Jacobian, pushed through the layers together: (N, D) -> (N, D), (N, D, D).

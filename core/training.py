@@ -88,7 +88,7 @@ class FitSettings:
     def steps_for(self, size: int) -> int:
         """Steps for a training set of `size` points."""
         sizes, steps = np.array(self.steps, dtype=float).T
-        return int(np.interp(np.log(size), np.log(sizes), steps))
+        return round(np.interp(np.log(size), np.log(sizes), steps))
 
 
 @dataclass(frozen=True)
@@ -240,18 +240,25 @@ def train_score(
     spec: ScoreSpec | None = None,
     settings: FitSettings | None = None,
 ) -> tuple[ScoreModel, FitReport]:
-    """Train a score model by score matching; arguments as in `train_flow`."""
+    """Train a score model by score matching; arguments as in `train_flow`.
+
+    For denoising the network predicts σ s(z), whose size is about one whatever the data, and is rescaled at the end.
+    """
     settings = settings or _preset(preset).score
     data = _Whitened.of(points, held_out, settings)
     spec = spec or getattr(ScoreSpec, preset)(data.dim)
 
+    sliced = settings.loss == "sliced"
+    unit = 1.0 if sliced else data.noise
+
     def loss(net: nn.Module, batch: Tensor, generator: torch.Generator) -> Tensor:
-        if settings.loss == "sliced":
+        if sliced:
             return scores.sliced_score_matching_loss(net, batch, generator)
-        return scores.denoising_score_matching_loss(net, batch, data.noise, generator)
+        return scores.denoising_score_matching_loss(lambda z: net(z) / unit, batch, data.noise, generator)
 
     net, report = _fit(ScoreNet(spec, seed), loss, data, settings, seed, "score model", progress, cancel)
-    return ScoreModel(spec, net.double().eval().requires_grad_(False), data.mean, data.scale), report
+    net = net.rescale(1 / unit).double().eval().requires_grad_(False)
+    return ScoreModel(spec, net, data.mean, data.scale), report
 
 
 @dataclass(frozen=True)
