@@ -19,6 +19,8 @@ from jaxtyping import Float
 BLOCK_ELEMENTS = 1 << 18
 # Up to this dimension the product of a component's score with itself is cheaper as a table over monomials.
 TABULATED_DIM = 3
+# A covariance may miss its transpose by rounding: by this share of its largest entry.
+SYMMETRY = 1e-8
 
 
 @runtime_checkable
@@ -165,7 +167,7 @@ class ComponentStack:
     def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log density (N,), score (N, D) and score Jacobian (N, D, D) of the mean log density."""
         blocks = self._blocks(len(x))
-        if len(blocks) == 1:
+        if len(blocks) <= 1:
             return self._evaluate_block(x)
         parts = [self._evaluate_block(x[block]) for block in blocks]
         return tuple(np.concatenate([part[i] for part in parts]) for i in range(3))  # type: ignore[return-value]
@@ -186,8 +188,8 @@ class ComponentStack:
         """Sum over members of E[g g' - P] under the responsibilities, (N, D, D)."""
         size, dim = len(features), self.dim
         if dim <= TABULATED_DIM:
-            flat = weights[0] if self.members == 1 else weights.transpose(1, 0, 2).reshape(size, -1)
-            pairs = (flat @ self.moment_table).reshape(size, len(self.rows), -1)
+            flat = weights[0] if self.members == 1 else weights.transpose(1, 0, 2).reshape(size, len(self.moment_table))
+            pairs = (flat @ self.moment_table).reshape(size, len(self.rows), features.shape[1])
             values = np.einsum("npf,nf->np", pairs, features)
             moment = np.empty((size, dim, dim))
             moment[:, self.rows, self.cols] = values
@@ -230,7 +232,9 @@ class GaussianMixture:
             raise ValueError(f"weights should be {components} non-negative numbers with a positive sum; got {weights}")
         if covariances.shape != (components, dim, dim):
             raise ValueError(f"covariances should have shape {(components, dim, dim)}; got shape {covariances.shape}")
-        if not np.allclose(covariances, covariances.transpose(0, 2, 1)) or np.linalg.eigvalsh(covariances).min() <= 0:
+        largest = np.abs(covariances).max(axis=(1, 2), keepdims=True)
+        symmetric = (np.abs(covariances - covariances.transpose(0, 2, 1)) <= SYMMETRY * largest).all()
+        if not symmetric or np.linalg.eigvalsh(covariances).min() <= 0:
             raise ValueError("covariances should be symmetric and positive definite; got one that is not")
         object.__setattr__(self, "weights", weights / weights.sum())
         object.__setattr__(self, "means", means)
@@ -289,6 +293,8 @@ def kernel_density(points: Float[np.ndarray, "N D"], bandwidth: float) -> Gaussi
     points = as_points(points, None, "points")
     if not bandwidth > 0:
         raise ValueError(f"bandwidth should be positive; got {bandwidth}")
+    if len(points) < 2 or not np.ptp(points, axis=0).all():
+        raise ValueError("points should be at least two that vary in every column")
     covariance = np.diag((bandwidth * points.std(axis=0)) ** 2)
     size, dim = points.shape
     return GaussianMixture(np.full(size, 1 / size), points, np.broadcast_to(covariance, (size, dim, dim)))

@@ -1,0 +1,73 @@
+"""What the laws are run over: every density, every scene, pairs of endpoints. Adding a case is adding one entry."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from core import datasets, densities, methods, mixtures
+from core.densities import GaussianMixture
+
+SEED = 1234
+
+
+def random_mixture(dim: int, components: int, seed: int, scale: float = 1.0, center: float = 0.0) -> GaussianMixture:
+    """Overlapping components of random shapes, of size `scale` around `center`."""
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(components, dim, dim)) + 1.5 * np.eye(dim)
+    covariances = np.einsum("kij,klj->kil", roots, roots)
+    means = 2 * rng.normal(size=(components, dim))
+    return GaussianMixture(rng.uniform(0.2, 1, components), center + scale * means, scale**2 * covariances)
+
+
+def with_empty_component() -> GaussianMixture:
+    """A mixture with a component of weight zero, which is as good as none."""
+    mixture = random_mixture(2, 3, seed=5)
+    weights = mixture.weights.copy()
+    weights[1] = 0
+    return GaussianMixture(weights, mixture.means, mixture.covariances)
+
+
+@lru_cache(maxsize=8)
+def scene(name: str, size: int = 1000, seed: int = 0) -> methods.Scene:
+    return methods.Scene.load(name, size, seed)
+
+
+@lru_cache(maxsize=32)
+def density(name: str):
+    """A density of DENSITIES by its name; the learned ones were fitted to 300 points of a spiral."""
+    return MAKERS[name]()
+
+
+MAKERS = {
+    **{name: (lambda name=name: datasets.load(name).density) for name in datasets.NAMES},
+    "normal_1d": lambda: densities.standard_normal(1),
+    "normal_3d": lambda: densities.standard_normal(3),
+    "normal_25d": lambda: densities.standard_normal(25),
+    "mixture_3d": lambda: random_mixture(3, 5, seed=3),
+    "mixture_6d": lambda: random_mixture(6, 4, seed=6),
+    "micrometers": lambda: random_mixture(2, 4, seed=7, scale=1e-6),
+    "megameters": lambda: random_mixture(2, 4, seed=8, scale=1e6, center=3e6),
+    "empty_component": with_empty_component,
+    "pool": lambda: mixtures.fit_pool(datasets.load("spiral").density.sample(300, seed=2)),
+    "pool_6d": lambda: mixtures.fit_pool(random_mixture(6, 2, seed=9).sample(200, seed=2)),
+    "kde": lambda: mixtures.fit_kernel_density(datasets.load("spiral").density.sample(300, seed=2)),
+}
+DENSITIES = tuple(MAKERS)
+IN_THE_PLANE = (*datasets.NAMES, "micrometers", "megameters", "empty_component", "pool", "kde")
+# Densities with several valleys, whose truth is no closed form.
+STRUCTURED = ("gaussian_mixture", "circle", "spiral", "two_spirals")
+
+
+def pairs(name: str, count: int, seed: int = SEED) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Endpoints drawn from the density itself."""
+    points = density(name).sample(2 * count, seed=seed)
+    return list(zip(points[:count], points[count:]))
+
+
+def far_points(name: str, count: int = 8, widths: float = 30.0) -> np.ndarray:
+    """Points `widths` standard deviations away from the density's mass, in random directions."""
+    rng = np.random.default_rng(SEED)
+    sample = density(name).sample(200, seed=SEED)
+    direction = rng.normal(size=(count, sample.shape[1]))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return sample.mean(axis=0) + widths * sample.std(axis=0).max() * direction
