@@ -69,7 +69,7 @@ def _read_mixture(path: Path) -> GaussianMixture:
     try:
         stored = json.loads(path.read_text())
         return GaussianMixture(*(np.array(stored[key]) for key in ("weights", "means", "covariances")))
-    except (OSError, KeyError, json.JSONDecodeError) as problem:
+    except (OSError, KeyError, TypeError, ValueError) as problem:
         raise ValueError(
             f"{path.name} should hold a fitted mixture; restore it with git or remake it with "
             f"`python -m core.datasets` ({problem})"
