@@ -25,7 +25,7 @@ export default function (component) {
   plane.send = (event) => setTriggerValue("event", event);
   if (data && data !== plane.data) {
     plane.data = data;
-    plane.work = plane.work.then(() => plane.receive(unpack(data)));
+    plane.work = plane.work.then(() => plane.receive(unpack(data))).catch((error) => plane.fail(error));
   } else {
     plane.layers.frame && plane.layers.drawPoints(); // the theme has changed: the canvas takes its color from it
   }
@@ -52,7 +52,7 @@ class Plane {
     this.side = div("plane-side", body);
     this.table = new Table(this.side, (method) => this.point(method), (method) => this.toggle(method));
     this.plot = new Plot(plotNode, () => this.place(), (format) => this.save(format));
-    this.work = Promise.resolve();
+    this.work = styled(this.root);
     this.message = null;
     this.shown = null; // key of the base picture on display
     this.endpoints = null;
@@ -92,6 +92,13 @@ class Plane {
       ({ method, lpr, log_length, seconds, status }) => ({ method, lpr, log_length, seconds, status }),
     ));
     this.root.dataset.drawn = String((memory.drawn += 1));
+  }
+
+  /* Say what went wrong where the user is looking; the next message is tried again. */
+  fail(error) {
+    console.error(error);
+    this.shown = null;
+    this.hint.textContent = `This picture could not be drawn: ${error.message}`;
   }
 
   /* Take the message's base picture and field into the memory of this component key; forget the oldest ones. */
@@ -245,4 +252,13 @@ class Plane {
     };
     this.plot.save(format, [sample, ...lines, ends], this.message.file_name, color, backgroundColor);
   }
+}
+
+/* Wait for plane.css: in a stage that is not yet square, plotly would widen the axes for good. */
+async function styled(root) {
+  root.style.visibility = "hidden";
+  while (root.isConnected && !getComputedStyle(root).getPropertyValue("--plane-styled")) {
+    await new Promise((resume) => setTimeout(resume, 10));
+  }
+  root.style.visibility = "";
 }
