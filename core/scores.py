@@ -7,7 +7,6 @@ units and delivers the score together with its Jacobian, which the Newton-type s
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -103,7 +102,7 @@ class ScoreNet(nn.Module):
         return self.last(h)
 
     @torch.no_grad()
-    def rescale(self, factor: float) -> Self:
+    def rescale(self, factor: float) -> "ScoreNet":
         """Multiply the output, in place."""
         self.last.weight.mul_(factor)
         self.last.bias.mul_(factor)
