@@ -44,15 +44,11 @@ export class Field {
     if (!(left >= 0 && below >= 0 && left < this.columns - 1 && below < this.rows - 1)) return null;
     const u = column - left;
     const v = row - below;
-    const corner = 2 * (below * this.columns + left);
-    const weights = [(1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v];
-    const corners = [corner, corner + 2, corner + 2 * this.columns, corner + 2 * this.columns + 2];
-    let dx = 0;
-    let dy = 0;
-    for (let k = 0; k < 4; k++) {
-      dx += weights[k] * this.directions[corners[k]];
-      dy += weights[k] * this.directions[corners[k] + 1];
-    }
+    const d = this.directions;
+    const south = 2 * (below * this.columns + left);
+    const north = south + 2 * this.columns;
+    const dx = (1 - v) * ((1 - u) * d[south] + u * d[south + 2]) + v * ((1 - u) * d[north] + u * d[north + 2]);
+    const dy = (1 - v) * ((1 - u) * d[south + 1] + u * d[south + 3]) + v * ((1 - u) * d[north + 1] + u * d[north + 3]);
     const norm = Math.hypot(dx, dy);
     return norm > 1e-3 ? [dx / norm, dy / norm] : null;
   }

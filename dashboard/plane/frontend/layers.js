@@ -22,6 +22,8 @@ export class Layers {
     this.clip = svg("rect", {}, svg("clipPath", { id: clip }, svg("defs", {}, this.svg)));
     const clipped = svg("g", { "clip-path": `url(#${clip})` }, this.svg);
     this.group = svg("g", { class: "plane-paths" }, clipped);
+    this.halos = svg("g", {}, this.group); // under all lines: no path blots out another
+    this.lines = svg("g", {}, this.group);
     this.live = svg("path", { class: "plane-live" }, clipped);
     this.handles = LETTERS.map((letter) => makeHandle(letter, this.svg));
     stage.append(this.canvas, this.svg);
@@ -99,11 +101,12 @@ export class Layers {
 
   /* paths: list of {method, points (flat x, y, ...), style}, drawn in this order. */
   setPaths(paths) {
-    this.group.replaceChildren();
+    this.halos.replaceChildren();
+    this.lines.replaceChildren();
     this.paths.clear();
     for (const { method, points, style } of paths) {
-      const halo = svg("path", { class: "plane-halo" }, this.group);
-      const line = svg("path", { class: "plane-path", "data-method": method }, this.group);
+      const halo = svg("path", { class: "plane-halo" }, this.halos);
+      const line = svg("path", { class: "plane-path", "data-method": method }, this.lines);
       line.style.stroke = style.color ?? "var(--st-text-color)";
       line.style.strokeDasharray = style.dash.join(" ");
       const path = { points, halo, line };
