@@ -272,8 +272,6 @@ def ship(dataset: str, preset: str, size: int, seed: int = 0, folder: Path = FOL
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line of `python -m core.training`."""
-    import torch
-
     from core import datasets
 
     parser = argparse.ArgumentParser(prog="python -m core.training", description="Make the models that are shipped.")
@@ -282,7 +280,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--presets", nargs="+", choices=tuple(SHIPPED_SIZES), default=tuple(SHIPPED_SIZES))
     parser.add_argument("--sizes", nargs="+", type=int, help="default: the shipped sizes of each preset")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # small networks gain nothing from more, and one thread repeats exactly
     for preset in options.presets:
         for size in options.sizes or SHIPPED_SIZES[preset]:
             for dataset in options.datasets:

@@ -5,11 +5,12 @@ Points are whitened per axis; both networks go through the same loop.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ MIN_POINTS = 20
 LOSS_WINDOW = 100  # steps averaged for "lowest training loss" and for the recorded losses
 INIT_POINTS = 20_000  # points that initialize ActNorm: more change nothing
 BANDWIDTH_RANGE = (0.02, 2.0)  # whitened units; repeated points would drive a likelihood bandwidth to zero
-BANDWIDTH_QUERIES, BANDWIDTH_POINTS = 600, 10_000
+BANDWIDTH_QUERIES, BANDWIDTH_POINTS = 600, 5000
 MAX_NOISE = 0.3  # whitened units; in many dimensions the bandwidth is far too wide to be added to the data
 
 Progress = Callable[[float, str], None]
@@ -36,6 +37,7 @@ Loss = Callable[[Any, Tensor, torch.Generator], Tensor]  # of a net, a batch and
 Net = TypeVar("Net", bound=nn.Module)
 
 
+@runtime_checkable
 class Cancel(Protocol):
     """A flag such as `threading.Event`."""
 
@@ -297,7 +299,7 @@ class _Whitened:
 def bandwidth(z: Float[np.ndarray, "N D"]) -> float:
     """Bandwidth of a Gaussian kernel density that maximizes the leave-one-out likelihood.
 
-    Up to 600 of the points are judged, spread over the rows.  Above 10,000 rows the density is made of every m-th one
+    Up to 600 of the points are judged, spread over the rows.  Above 5000 rows the density is made of every m-th one
     and its bandwidth is scaled by m^(-1/(D + 4)).
 
     Args:
@@ -323,6 +325,18 @@ def _preset(name: str) -> TrainingSettings:
     return PRESETS[name]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small networks gain little from a second thread, lose much to it on a busy machine, and repeat exactly on one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
 def _fit(
     net: Net,
     loss: Loss,
@@ -360,12 +374,11 @@ def _fit(
         rows = torch.randperm(size, generator=generator)[:batch]
         optimizer.zero_grad()
         value = loss(net, data.points[rows], generator)
-        if not torch.isfinite(value):
+        value.backward()
+        norm = nn.utils.clip_grad_norm_(net.parameters(), settings.clip or float("inf"))
+        if not (torch.isfinite(value) and torch.isfinite(norm)):
             status, step = Status.DIVERGED, step - 1
             break
-        value.backward()
-        if settings.clip:
-            nn.utils.clip_grad_norm_(net.parameters(), settings.clip)
         optimizer.step()
         if schedule:
             schedule.step()

@@ -98,7 +98,7 @@ def test_losses_have_gradients():
 
 
 @pytest.mark.parametrize("x", [np.zeros(2), np.zeros((4, 3)), np.full((2, 2), np.inf)], ids=["1d", "D", "inf"])
-def test_bad_points_are_refused(x):
+def test_bad_points_are_refused(x, unchecked):
     model = random_model(SPECS[0])
     for method in (model.score, model.evaluate):
         with pytest.raises(ValueError, match="x should"):
