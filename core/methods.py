@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import logsumexp
 
 from core import datasets, geodesics, graphs, mixtures, paths
 from core.checkpoints import CheckpointError
 from core.densities import Density, GaussianMixture
-from core.fields import Box, box_around
 from core.geodesics import RelaxSettings, Slope, Status
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ LEARNED_STEPS = (100, 200)
 LEARNED = RelaxSettings(tolerance=1e-7, max_steps=60)
 # A relaxed path whose length by the guard's density exceeds its start's by more than this (nats) is refused.
 GUARD_MARGIN = 0.1
+GUARD_STEPS = 400
 # Relaxed paths may not go farther from both the sample and their start than this share of the widest gap that is
 # usual in the sample (the quantile of nearest-neighbor distances below).
 SUPPORT_SHARE, SUPPORT_QUANTILE = 0.7, 0.995
@@ -117,7 +118,6 @@ class Scene:
     seed: int = 0
     preset: str = "fast"
     trained: Trained | None = None
-    _memory: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, name: str, size: int = 1000, seed: int = 0, preset: str = "fast") -> Scene:
@@ -142,7 +142,7 @@ class Scene:
         from core import training
 
         trained = training.train(self.points, preset, seed, progress, cancel)
-        return replace(self, trained=trained, preset=preset, _memory={})
+        return replace(self, trained=trained, preset=preset)
 
     @property
     def dim(self) -> int:
@@ -190,11 +190,6 @@ class Scene:
         return self._models[1]
 
     @cached_property
-    def box(self) -> Box:
-        """The box of the plane that is drawn and that relaxed paths may not leave (2-D scenes)."""
-        return box_around(self.points)
-
-    @cached_property
     def support_radius(self) -> float:
         """How far a relaxed path may leave both the sample and its start, data units."""
         nearest = self.graph(graphs.DEFAULT_NEIGHBORS).nearest
@@ -202,24 +197,49 @@ class Scene:
 
     def graph(self, neighbors: int) -> graphs.NeighborGraph:
         """The neighbor graph of the points, made once for each k."""
-        return self._once(("graph", neighbors), lambda: graphs.neighbor_graph(self.points, neighbors))
+        return self._graphs(neighbors)
 
     def weights(self, model: str, beta: float, settings: MethodSettings) -> graphs.EdgeWeights:
         """Density weights of the graph's edges by a model; midpoint densities are computed once for each k and S."""
-        graph, density = self.graph(settings.neighbors), getattr(self, model)
-        at_midpoints = self._once(
-            ("midpoints", model, settings.neighbors, settings.segments),
-            lambda: graphs.midpoint_log_density(graph, density.log_density, settings.segments),
-        )
-        return self._once(
-            ("weights", model, settings.neighbors, settings.segments, beta),
-            lambda: graphs.density_weights(graph, density.log_density, at_midpoints, beta),
-        )
+        return self._weights(model, beta, settings.neighbors, settings.segments)
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._memory:
-            self._memory[key] = make()
-        return self._memory[key]
+    def graph_path(
+        self, model: str, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings
+    ) -> Float[np.ndarray, "T D"] | None:
+        """Shortest path over the graph by a model's weights; None where the graph is disconnected."""
+        return self._graph_paths(model, tuple(start), tuple(end), beta, settings.neighbors, settings.segments)
+
+    # What is made once, in caches of bounded size: a server runs for long.
+
+    @cached_property
+    def _graphs(self) -> Callable[[int], graphs.NeighborGraph]:
+        return lru_cache(maxsize=4)(lambda neighbors: graphs.neighbor_graph(self.points, neighbors))
+
+    @cached_property
+    def _midpoints(self) -> Callable[[str, int, int], np.ndarray]:
+        def make(model: str, neighbors: int, segments: int) -> np.ndarray:
+            return graphs.midpoint_log_density(self.graph(neighbors), getattr(self, model).log_density, segments)
+
+        return lru_cache(maxsize=8)(make)
+
+    @cached_property
+    def _weights(self) -> Callable[[str, float, int, int], graphs.EdgeWeights]:
+        def make(model: str, beta: float, neighbors: int, segments: int) -> graphs.EdgeWeights:
+            at_midpoints = self._midpoints(model, neighbors, segments)
+            return graphs.density_weights(self.graph(neighbors), getattr(self, model).log_density, at_midpoints, beta)
+
+        return lru_cache(maxsize=32)(make)
+
+    @cached_property
+    def _graph_paths(self) -> Callable[..., np.ndarray | None]:
+        def make(
+            model: str, start: tuple[float, ...], end: tuple[float, ...], beta: float, neighbors: int, segments: int
+        ) -> np.ndarray | None:
+            weights = self._weights(model, beta, neighbors, segments)
+            found = graphs.shortest_path(self.graph(neighbors), weights, np.array(start), np.array(end))
+            return None if found is None else found[0]
+
+        return lru_cache(maxsize=16)(make)
 
 
 # --- recipes: (scene, start, end, beta, settings) -> path or None, status ---------------------------------------------
@@ -235,7 +255,8 @@ def _straight(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, set
 def _power(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
     graph = scene.graph(settings.neighbors)
     weights = graphs.power_weights(graph, beta, settings.intrinsic_dim or scene.dim)
-    return _along_graph(graph, weights, start, end)
+    found = graphs.shortest_path(graph, weights, start, end)
+    return (None, Status.DISCONNECTED) if found is None else (found[0], Status.CONVERGED)
 
 
 def _missing(scene: Scene, model: str) -> Status | None:
@@ -253,16 +274,10 @@ def _density_graph(model: str) -> Recipe:
         missing = _missing(scene, model)
         if missing is not None:
             return None, missing
-        return _along_graph(scene.graph(settings.neighbors), scene.weights(model, beta, settings), start, end)
+        path = scene.graph_path(model, start, end, beta, settings)
+        return (None, Status.DISCONNECTED) if path is None else (path, Status.CONVERGED)
 
     return recipe
-
-
-def _along_graph(
-    graph: graphs.NeighborGraph, weights: graphs.EdgeWeights, start: np.ndarray, end: np.ndarray
-) -> Answer:
-    found = graphs.shortest_path(graph, weights, start, end)
-    return (None, Status.DISCONNECTED) if found is None else (found[0], Status.CONVERGED)
 
 
 def _relaxed_density(model: str) -> Recipe:
@@ -324,10 +339,20 @@ def _relaxed(
     )
     if not _well_formed(scene, fine.path) or not _supported(scene, fine.path, first):
         return first, Status.FOLDED
-    lengths = [paths.log_length(path, guard.log_density, beta, tolerance=1e-3) for path in (fine.path, first)]
-    if not lengths[0] <= lengths[1] + GUARD_MARGIN:
+    relaxed_length, first_length = _guard_log_lengths([fine.path, first], guard, beta)
+    if not relaxed_length <= first_length + GUARD_MARGIN:
         return first, Status.NOT_SHORTER
     return fine.path, Status.CONVERGED if fine.converged else Status.NOT_CONVERGED
+
+
+def _guard_log_lengths(candidates: list[np.ndarray], guard: Density, beta: float) -> list[float]:
+    """Log lengths by the midpoint rule on GUARD_STEPS steps: enough for the guard, and one call of its density."""
+    fine = [paths.resample(path, GUARD_STEPS) for path in candidates]
+    middles = np.concatenate([(path[:-1] + path[1:]) / 2 for path in fine])
+    costs = -beta * guard.log_density(middles).reshape(len(fine), GUARD_STEPS)
+    return [
+        float(np.log(paths.arc_length(path)[-1] / GUARD_STEPS) + logsumexp(cost)) for path, cost in zip(fine, costs)
+    ]
 
 
 def _well_formed(scene: Scene, path: np.ndarray) -> bool:

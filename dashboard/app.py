@@ -5,6 +5,8 @@ from pathlib import Path
 import pandas  # noqa: F401  # imported before any session: thirty cold ones at once would import it by halves
 import streamlit as st
 
+from dashboard import plane
+
 ICON = Path(__file__).parent.parent / "assets" / "icon.png"
 
 st.set_page_config(page_title="Geodesic explorer", page_icon=str(ICON), layout="wide")
@@ -13,4 +15,5 @@ st.html(
     "<style>.stMainBlockContainer {padding: 3.5rem 3rem 3rem} .stAppHeader {height: 3rem; min-height: 3rem}"
     " .stSidebar h3 {padding-top: 0}</style>"
 )
+plane.preload()  # the browser reads plotly.js while the page's own imports run
 st.navigation([st.Page("views/explorer.py", title="Explorer", default=True)], position="hidden").run()

@@ -42,7 +42,6 @@ DASH = {  # on and off lengths in pixels; () is a solid line
     "truth": (8, 6),
 }
 NEUTRAL = "rgba(128, 128, 128, 0.25)"  # grid and axis lines that can be seen on white and on black
-TEXT_LIGHT, TEXT_DARK = "#31333F", "#FAFAFA"
 
 
 class Profile(NamedTuple):
@@ -73,7 +72,7 @@ def style(method: str) -> dict:
     return {"color": PALETTE[method], "dash": list(DASH[method]), "title": TITLES[method]}
 
 
-def length_profile(profiles: list[Profile], dark: bool = False) -> dict:
+def length_profile(profiles: list[Profile]) -> dict:
     """Where each path pays: log density along it, and its cost so far against the truth's.
 
     The upper panel shows log p over the share of Euclidean length; a path that leaves the data dips there. The lower
@@ -82,7 +81,6 @@ def length_profile(profiles: list[Profile], dark: bool = False) -> dict:
 
     Args:
         profiles: one per path; lengths M may differ.
-        dark: whether the page is dark (only the truth's line needs to know).
 
     Returns:
         A figure dict, ``{"data": [...], "layout": {...}}``.
@@ -90,12 +88,12 @@ def length_profile(profiles: list[Profile], dark: bool = False) -> dict:
     truth = next((profile for profile in profiles if profile.method == "truth"), None)
     data = []
     for profile in profiles:
-        data.append(_line(profile.method, profile.fraction, profile.log_density, "y2", dark, legend=True))
+        data.append(_line(profile.method, profile.fraction, profile.log_density, "y2", legend=True))
         if truth is None:
             paid = 100 * profile.cost
         else:
             paid = 100 * (profile.cost - np.interp(profile.fraction, truth.fraction, truth.cost))
-        data.append(_line(profile.method, profile.fraction, paid, "y", dark, legend=False))
+        data.append(_line(profile.method, profile.fraction, paid, "y", legend=False))
     lower = "cost so far (%)" if truth is None else "paid beyond the truth (%)"
     layout = plain_layout(height=420)
     layout["xaxis"] |= {"title": {"text": "share of the path's Euclidean length"}, "range": [0, 1], "anchor": "y"}
@@ -123,13 +121,13 @@ def plain_layout(height: int) -> dict:
     }
 
 
-def line_style(method: str, dark: bool = False, width: float = 2.5) -> dict:
-    """A method's ``line`` entry for a plotly trace."""
+def line_style(method: str, width: float = 2.5) -> dict:
+    """A method's ``line`` entry for a plotly trace; a color of None is that of the page's text."""
     dash = ",".join(f"{length}px" for length in DASH[method]) or "solid"
-    return {"color": PALETTE[method] or (TEXT_DARK if dark else TEXT_LIGHT), "dash": dash, "width": width}
+    return {"color": PALETTE[method], "dash": dash, "width": width}
 
 
-def _line(method: str, x: ndarray, y: ndarray, axis: str, dark: bool, legend: bool) -> dict:
+def _line(method: str, x: ndarray, y: ndarray, axis: str, legend: bool) -> dict:
     """One method's line in one panel; both of its lines hide together when its legend entry is clicked."""
     return {
         "type": "scatter",
@@ -141,6 +139,6 @@ def _line(method: str, x: ndarray, y: ndarray, axis: str, dark: bool, legend: bo
         "y": np.asarray(y, float),
         "xaxis": "x",
         "yaxis": axis,
-        "line": line_style(method, dark),
+        "line": line_style(method),
         "hovertemplate": "%{y:.3g}",
     }

@@ -22,9 +22,8 @@ def test_an_unknown_method_is_refused():
         charts.style("guess")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_profile_ends_at_how_much_longer_the_path_is(dark):
-    figure = charts.length_profile([profile("truth", 0.0), profile("power", 0.25)], dark)
+def test_the_profile_ends_at_how_much_longer_the_path_is():
+    figure = charts.length_profile([profile("truth", 0.0), profile("power", 0.25)])
     paid = {trace["name"]: trace["y"] for trace in figure["data"] if trace["yaxis"] == "y"}
     assert paid["power graph"][-1] == pytest.approx(25)
     assert np.abs(paid["true geodesic"]).max() == pytest.approx(0, abs=1e-12)

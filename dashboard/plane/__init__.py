@@ -129,7 +129,7 @@ def draw(base: Base, overlay: Overlay, *, key: str, on_event: Callable[[Event], 
 
 
 def message(base: Base, overlay: Overlay, key: str, answers: int, holds: list[str]) -> bytes:
-    """Pack ``[u32 length][JSON][float32 blobs]``, the one thing that crosses to the browser.
+    """The one thing that crosses to the browser, packed.
 
     Args:
         base: the picture under the paths.
@@ -160,11 +160,33 @@ def message(base: Base, overlay: Overlay, key: str, answers: int, holds: list[st
     if overlay.field and field_key not in holds:
         arrays["field"] = overlay.field.distance
         head["field_bounds"] = overlay.field.bounds
-    head["arrays"] = [(name, np.shape(array)) for name, array in arrays.items()]
-    text = json.dumps(_plain(head), allow_nan=False).encode()
+    return pack(head, arrays)
+
+
+def pack(head: dict[str, Any], arrays: Mapping[str, ndarray]) -> bytes:
+    """``[u32 length][JSON][float32 blobs]``; the JSON lists each blob's name and shape."""
+    listed = head | {"arrays": [(name, np.shape(array)) for name, array in arrays.items()]}
+    text = json.dumps(_plain(listed), allow_nan=False).encode()
     with np.errstate(over="ignore"):  # beyond float32 is "unknown" in the browser
         blobs = [np.ascontiguousarray(array, "<f4").tobytes() for array in arrays.values()]
     return b"".join([struct.pack("<I", len(text)), text, *blobs])
+
+
+def preload() -> None:
+    """Let the browser begin to load plotly.js, before there is anything to draw."""
+    _component()(key="preload", data=b"")
+
+
+def figure(figure: dict[str, Any], *, key: str) -> None:
+    """Draw a figure dict of lines here, with the plane's own plotly.js: zoom and hidden lines are kept over redraws.
+
+    Args:
+        figure: as from ``charts``: its traces' ``x`` and ``y`` are arrays.
+        key: identity of the figure on the page.
+    """
+    arrays = {f"{axis}{k}": trace[axis] for k, trace in enumerate(figure["data"]) for axis in ("x", "y")}
+    data = [trace | {"x": f"x{k}", "y": f"y{k}"} for k, trace in enumerate(figure["data"])]
+    _component()(key=key, data=pack({"figure": {"data": data, "layout": figure["layout"]}}, arrays))
 
 
 def _plain(value: Any) -> Any:

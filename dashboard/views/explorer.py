@@ -136,13 +136,12 @@ def where_the_length_goes(spec: ExplorerSpec, reports: list[PathReport]) -> None
         profile = profiles[report.method]
         cost = export.share(profile, report)
         seen.append(charts.Profile(report.method, profile.fraction, profile.log_density, cost))
-    figure = charts.length_profile(seen, dark=st.context.theme.type == "dark")
     st.caption(
         "Above: the log density that each path meets on its way from A to B; dips are gaps that it crosses. "
         "Below: how much more it has paid so far than the true geodesic, in percent of the geodesic's whole length. "
         "Where a line climbs, the path loses."
     )
-    st.plotly_chart(figure, key="length profile", config={"displaylogo": False})
+    plane.figure(charts.length_profile(seen), key="length profile")
 
 
 def data_tab(spec: ExplorerSpec, reports: list[PathReport]) -> None:

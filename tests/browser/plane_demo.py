@@ -79,4 +79,4 @@ if st.query_params.get("chart"):
         charts.Profile(method, share, -(np.sin(3 * share + 0.3 * k) ** 2), share * (1 + 0.1 * k))
         for k, method in enumerate(METHODS[::-1])
     ]
-    st.plotly_chart(charts.length_profile(waves))
+    plane.figure(charts.length_profile(waves), key="waves")

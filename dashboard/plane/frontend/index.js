@@ -7,6 +7,7 @@
    newer one is on its way. A message that names a base or field that is not here is answered by a "need" event. */
 
 import { Field } from "./field.js";
+import { Figure } from "./figure.js";
 import { Layers } from "./layers.js";
 import { unpack } from "./pack.js";
 import { Plot } from "./plot.js";
@@ -15,20 +16,23 @@ import { followPointer } from "./pointer.js";
 
 const HOLD = 8; // base pictures and fields kept in the browser, as in Python
 const LETTERS = ["A", "B"];
-const planes = new WeakMap(); // DOM node -> Plane
+const drawn = new WeakMap(); // DOM node -> Plane or Figure
+const seen = new WeakMap(); // DOM node -> the data it shows
 const memories = new Map(); // component key -> memory
 
+/* Without data there is nothing to draw yet: importing this file has begun to load plotly.js. */
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
-  if (!planes.has(parentElement)) planes.set(parentElement, new Plane(parentElement));
-  const plane = planes.get(parentElement);
-  plane.send = (event) => setTriggerValue("event", event);
-  if (data && data !== plane.data) {
-    plane.data = data;
-    plane.work = plane.work.then(() => plane.receive(unpack(data))).catch((error) => plane.fail(error));
-  } else {
-    plane.layers.frame && plane.layers.drawPoints(); // the theme has changed: the canvas takes its color from it
+  if (!data?.length) return;
+  const message = data === seen.get(parentElement) ? null : unpack(data);
+  seen.set(parentElement, data);
+  if (message && !drawn.has(parentElement)) {
+    drawn.set(parentElement, message.figure ? new Figure(parentElement) : new Plane(parentElement));
   }
+  const view = drawn.get(parentElement);
+  view.send = (event) => setTriggerValue("event", event);
+  if (message) view.work = view.work.then(() => view.receive(message)).catch((error) => view.fail(error));
+  else view.recolor(); // the same again: the theme may have changed
 }
 
 function div(className, parent) {
@@ -92,6 +96,11 @@ class Plane {
       ({ method, lpr, log_length, seconds, status }) => ({ method, lpr, log_length, seconds, status }),
     ));
     this.root.dataset.drawn = String((memory.drawn += 1));
+  }
+
+  /* The canvas takes its color from the theme; all else does so by itself. */
+  recolor() {
+    if (this.layers.frame) this.layers.drawPoints();
   }
 
   /* Say what went wrong where the user is looking; the next message is tried again. */

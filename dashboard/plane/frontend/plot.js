@@ -19,7 +19,7 @@ async function loadPlotly() {
   }
   return plotly;
 }
-const loading = loadPlotly();
+export const loading = loadPlotly();
 
 export class Plot {
   /* onMove() is called after every change of the axes, onSave(format) when the user wants the picture as a file. */
