@@ -1,0 +1,44 @@
+/* A plain plotly figure from Python, drawn by the plane's plotly.js in the colors of the page. Zoom and hidden lines are
+   kept over redraws. Lines without a color take that of the text; arrays arrive as float32 blobs. */
+
+import { loading } from "./plot.js";
+
+export class Figure {
+  constructor(parent) {
+    this.node = document.createElement("div");
+    this.node.className = "plane-figure";
+    this.node.dataset.testid = "figure";
+    parent.append(this.node);
+    this.work = Promise.resolve();
+    this.message = null;
+  }
+
+  async receive(message) {
+    this.message = message;
+    await this.draw();
+  }
+
+  async recolor() {
+    if (this.message) await this.draw();
+  }
+
+  async draw() {
+    const plotly = await loading;
+    const { color, fontFamily } = getComputedStyle(this.node);
+    const { figure, arrays } = this.message;
+    const data = figure.data.map((trace) => ({
+      ...trace,
+      x: arrays[trace.x].values,
+      y: arrays[trace.y].values,
+      line: { ...trace.line, color: trace.line.color ?? color },
+    }));
+    const layout = { ...figure.layout, autosize: true, uirevision: "kept", font: { color, family: fontFamily, size: 13 } };
+    await plotly.react(this.node, data, layout, { displaylogo: false, responsive: true });
+    this.node.dataset.drawn = String(Number(this.node.dataset.drawn ?? 0) + 1);
+  }
+
+  fail(error) {
+    console.error(error);
+    this.node.textContent = `This figure could not be drawn: ${error.message}`;
+  }
+}
