@@ -73,7 +73,7 @@ class FlowSpec:
     @classmethod
     def fast(cls, dim: int) -> "FlowSpec":
         """A smaller flow that trains in seconds; batch normalization is what the paper's loses most by."""
-        return cls(dim, input_gain=3.0)
+        return cls(dim, bins=6, input_gain=3.0)
 
 
 def linear(width_in: int, width_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:

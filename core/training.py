@@ -119,7 +119,7 @@ _PAPER = FitSettings(
 PRESETS = {
     "paper": TrainingSettings(flow=_PAPER, score=replace(_PAPER, loss="sliced", learning_rate=1e-3, noise=0.0)),
     "fast": TrainingSettings(
-        flow=FitSettings("likelihood", ((300, 300), (1000, 500), (5000, 1200)), learning_rate=5e-3),
+        flow=FitSettings("likelihood", ((300, 400), (1000, 700), (5000, 1500)), learning_rate=5e-3, noise_factor=0.8),
         score=FitSettings(
             "denoising", ((300, 1000), (1000, 1500), (5000, 3000)), learning_rate=2e-3, batch=512, average=0.99
         ),
