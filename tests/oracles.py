@@ -1,7 +1,7 @@
 """Slow, literal transcriptions of the paper's algorithms and of textbook definitions: what the fast ones must equal."""
 
 import heapq
-from itertools import pairwise
+from itertools import count, pairwise
 
 import mpmath
 import numpy as np
@@ -95,17 +95,19 @@ def algorithm_2(points, edges, log_density, beta, segments):
 def shortest_log_length(log_weights, start, end):
     """Log length of the shortest path over {(l, m): log weight}; None if there is none.
 
-    Dijkstra's algorithm in numbers of 2000 digits, where e^-2000 + e^2000 is not rounded.
+    Dijkstra's algorithm with so many digits that the smallest weight is not rounded away beside the largest.
     """
-    with mpmath.workdps(2000):
+    finite = [weight for weight in log_weights.values() if np.isfinite(weight)]
+    with mpmath.workdps(30 + int((max(finite) - min(finite)) / np.log(10))):
         around = {}
         for (a, b), weight in log_weights.items():
             linear = mpmath.exp(mpmath.mpf(float(weight))) if np.isfinite(weight) else mpmath.mpf(0)
             around.setdefault(a, []).append((b, linear))
             around.setdefault(b, []).append((a, linear))
-        best, queue, done = {start: mpmath.mpf(0)}, [(mpmath.mpf(0), start)], set()
+        best, queue, done = {start: mpmath.mpf(0)}, [(mpmath.mpf(0), 0, start)], set()
+        pushed = count(1)  # settles ties between equal lengths
         while queue:
-            length, node = heapq.heappop(queue)
+            length, _, node = heapq.heappop(queue)
             if node == end:
                 return float(mpmath.log(length)) if length > 0 else -np.inf
             if node in done:
@@ -114,5 +116,5 @@ def shortest_log_length(log_weights, start, end):
             for other, weight in around.get(node, ()):
                 if other not in best or length + weight < best[other]:
                     best[other] = length + weight
-                    heapq.heappush(queue, (best[other], other))
+                    heapq.heappush(queue, (best[other], next(pushed), other))
     return None
