@@ -95,10 +95,9 @@ def algorithm_2(points, edges, log_density, beta, segments):
 def shortest_log_length(log_weights, start, end):
     """Log length of the shortest path over {(l, m): log weight}; None if there is none.
 
-    Dijkstra's algorithm with so many digits that the smallest weight is not rounded away beside the largest.
+    Dijkstra's algorithm in numbers of 30 digits with exponents of any size.
     """
-    finite = [weight for weight in log_weights.values() if np.isfinite(weight)]
-    with mpmath.workdps(30 + int((max(finite) - min(finite)) / np.log(10))):
+    with mpmath.workdps(30):
         around = {}
         for (a, b), weight in log_weights.items():
             linear = mpmath.exp(mpmath.mpf(float(weight))) if np.isfinite(weight) else mpmath.mpf(0)
