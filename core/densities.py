@@ -3,7 +3,7 @@
 Gaussian mixtures are the project's truth, its kernel density estimate and the members of its learned mixture pool,
 so their evaluation is written once, as matrix products: a component's log density is linear in the monomials
 (1, x_i, x_i x_j), and its score is linear in (1, x_i), so everything that is needed at N points is a product of
-an (N, monomials) matrix with a table of coefficients, weighted by the responsibilities.
+a table of coefficients with a (monomials, N) matrix, weighted by the responsibilities.
 """
 
 from __future__ import annotations
@@ -55,14 +55,17 @@ def as_points(x: object, dim: int | None, name: str) -> np.ndarray:
     return points
 
 
-def monomials(z: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N F"]:
-    """The monomials (1, z_i, z_i z_j for i <= j) of every point; F = 1 + D + D (D + 1) / 2."""
+def monomials(z: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "F N"]:
+    """The monomials (1, z_i, z_i z_j for i <= j) of every point; F = 1 + D + D (D + 1) / 2.
+
+    Points come last, here and in everything that is made of it: sums over components then run along whole rows.
+    """
     size, dim = z.shape
     rows, columns = np.triu_indices(dim)
-    out = np.empty((size, 1 + dim + len(rows)))
-    out[:, 0] = 1
-    out[:, 1 : 1 + dim] = z
-    np.multiply(z[:, rows], z[:, columns], out=out[:, 1 + dim :])
+    out = np.empty((1 + dim + len(rows), size))
+    out[0] = 1
+    out[1 : 1 + dim] = z.T
+    np.multiply(out[1 + rows], out[1 + columns], out=out[1 + dim :])
     return out
 
 
@@ -72,7 +75,7 @@ def component_tables(
     """Weighted Gaussian components as coefficients over monomials.
 
     Returns:
-        The log table (M, F, K), whose product with the monomials is log w_k N(z; m_k, C_k); the shift (M, K, D) and
+        The log table (M, K, F), whose product with the monomials is log w_k N(z; m_k, C_k); the shift (M, K, D) and
         the precision (M, K, D, D), with which a component's score is shift − precision z.
     """
     dim = means.shape[2]
@@ -84,8 +87,7 @@ def component_tables(
     rows, columns = np.triu_indices(dim)
     twice = np.where(rows == columns, 0.5, 1.0)  # z_i z_j with i < j stands for both orders
     quadratic = -twice * precision[:, :, rows, columns]
-    table = np.concatenate([constant[..., None], shift, quadratic], axis=2)
-    return table.transpose(0, 2, 1).copy(), shift, precision
+    return np.concatenate([constant[..., None], shift, quadratic], axis=2), shift, precision
 
 
 class ComponentStack:
@@ -109,18 +111,19 @@ class ComponentStack:
 
         tables = component_tables(weights, (means - self.center) / self.scale, covariances / self.scale**2)
         self.log_table, shift, precision = tables
-        self.log_table[:, 0] -= dim * np.log(self.scale)
+        self.log_table[:, :, 0] -= dim * np.log(self.scale)
         self.rows, self.cols = np.triu_indices(dim)
         # (M, K, D, 1 + D): the component score as coefficients of (1, z)
         self.score_table = np.concatenate([shift[..., None], -precision], axis=3)
+        self.mean_score_table = self.score_table.reshape(members, components, -1).transpose(0, 2, 1).copy()
         self.precision = precision.reshape(members, components, dim * dim)
         if dim <= TABULATED_DIM:
             self.moment_table = self._moments_over_monomials(precision)
 
     def _moments_over_monomials(self, precision: np.ndarray) -> np.ndarray:
-        """Coefficients of g g' - P over the monomials, (M K, pairs * F); g is the component score."""
+        """Coefficients of g g' - P over the monomials, (pairs * F, M K); g is the component score."""
         dim, pairs = self.dim, len(self.rows)
-        features = self.log_table.shape[1]
+        features = self.log_table.shape[2]
         table = np.zeros((*precision.shape[:2], pairs, features))
         column = {(0, i): i for i in range(1 + dim)}
         column |= {(i + 1, j + 1): 1 + dim + p for p, (i, j) in enumerate(zip(self.rows.tolist(), self.cols.tolist()))}
@@ -130,34 +133,29 @@ class ComponentStack:
                     product = self.score_table[:, :, i, u] * self.score_table[:, :, j, v]
                     table[:, :, p, column[min(u, v), max(u, v)]] += product
             table[:, :, p, 0] -= precision[:, :, i, j]
-        return table.reshape(-1, pairs * features)
+        return table.reshape(-1, pairs * features).T.copy()
 
     def _monomials(self, x: np.ndarray) -> np.ndarray:
         return monomials((x - self.center) / self.scale)
 
-    def _responsibilities(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density (M, N) of each member, and responsibilities (M, N, K)."""
-        terms = features @ self.log_table
-        top = terms.max(axis=2, keepdims=True)
+    def _log_sums(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (M, N) of each member, unscaled responsibilities (M, K, N) and their sums (M, 1, N)."""
+        terms = self.log_table @ features
+        top = terms.max(axis=1, keepdims=True)
         terms -= top
         np.exp(terms, out=terms)
-        total = terms.sum(axis=2, keepdims=True)
-        terms /= total
-        return (top + np.log(total))[..., 0], terms
+        total = terms.sum(axis=1, keepdims=True)
+        return (top + np.log(total))[:, 0], terms, total
 
     def _blocks(self, size: int) -> list[slice]:
-        rows = max(1, BLOCK_ELEMENTS // (self.members * self.log_table.shape[2]))
+        rows = max(1, BLOCK_ELEMENTS // (self.members * self.log_table.shape[1]))
         return [slice(i, i + rows) for i in range(0, size, rows)]
 
     def member_log_densities(self, x: np.ndarray) -> np.ndarray:
         """Log density of each member, (N, D) -> (M, N)."""
         out = np.empty((self.members, len(x)))
         for block in self._blocks(len(x)):
-            terms = self._monomials(x[block]) @ self.log_table
-            top = terms.max(axis=2, keepdims=True)
-            terms -= top
-            np.exp(terms, out=terms)
-            out[:, block] = top[..., 0] + np.log(terms.sum(axis=2))
+            out[:, block] = self._log_sums(self._monomials(x[block]))[0]
         return out
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
@@ -173,35 +171,32 @@ class ComponentStack:
         return tuple(np.concatenate([part[i] for part in parts]) for i in range(3))  # type: ignore[return-value]
 
     def _evaluate_block(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        size, dim, members = len(x), self.dim, self.members
+        dim, members = self.dim, self.members
         features = self._monomials(x)
-        log_density, weights = self._responsibilities(features)
-        linear = features[:, : 1 + dim]
-        tables = self.score_table.reshape(members, -1, dim * (1 + dim))
-        averages = (weights @ tables).reshape(members, size, dim, 1 + dim)
-        scores = np.einsum("mndu,nu->mnd", averages, linear)
+        log_density, weights, total = self._log_sums(features)
+        weights /= total
+        linear = features[: 1 + dim]
+        averages = (self.mean_score_table @ weights).reshape(members, dim, 1 + dim, len(x))
+        scores = (averages * linear).sum(axis=2)  # (M, D, N)
         moment = self._second_moment(weights, features)
-        jacobian = (moment - np.einsum("mni,mnj->nij", scores, scores)) / members
-        return log_density.mean(axis=0), scores.mean(axis=0) / self.scale, jacobian / self.scale**2
+        for member in scores:
+            moment -= member[:, None] * member[None, :]
+        score = scores.sum(axis=0).T / (members * self.scale)
+        return log_density.mean(axis=0), score, moment.transpose(2, 0, 1) / (members * self.scale**2)
 
     def _second_moment(self, weights: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Sum over members of E[g g' - P] under the responsibilities, (N, D, D)."""
-        size, dim = len(features), self.dim
+        """Sum over members of E[g g' - P] under the responsibilities, (D, D, N)."""
+        dim, size = self.dim, features.shape[1]
+        moment = np.zeros((dim, dim, size))
         if dim <= TABULATED_DIM:
-            flat = weights[0] if self.members == 1 else weights.transpose(1, 0, 2).reshape(size, len(self.moment_table))
-            pairs = (flat @ self.moment_table).reshape(size, len(self.rows), features.shape[1])
-            values = np.einsum("npf,nf->np", pairs, features)
-            moment = np.empty((size, dim, dim))
-            moment[:, self.rows, self.cols] = values
-            moment[:, self.cols, self.rows] = values
+            pairs = (self.moment_table @ weights.reshape(-1, size)).reshape(len(self.rows), -1, size)
+            moment[self.rows, self.cols] = moment[self.cols, self.rows] = (pairs * features).sum(axis=1)
             return moment
-        moment = np.zeros((size, dim, dim))
-        linear = features[:, : 1 + dim]
         for member in range(self.members):
-            scores = np.einsum("kdu,nu->nkd", self.score_table[member], linear, optimize=True)
-            weighted = weights[member][:, :, None] * scores
-            moment += weighted.transpose(0, 2, 1) @ scores
-            moment -= (weights[member] @ self.precision[member]).reshape(size, dim, dim)
+            scores = np.einsum("kdu,un->nkd", self.score_table[member], features[: 1 + dim], optimize=True)
+            weighted = weights[member].T[:, :, None] * scores
+            moment += (weighted.transpose(0, 2, 1) @ scores).transpose(1, 2, 0)
+            moment -= (self.precision[member].T @ weights[member]).reshape(dim, dim, size)
         return moment
 
 

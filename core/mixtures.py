@@ -219,7 +219,7 @@ def _choose_settings(
             kept, left = z[fold != f], z[fold == f]
             w, m, c = _expectation_maximization(kept, candidate, bandwidth, settings.trial_iterations, 1e-4, rng)
             table = component_tables(w[None], m[None], c[None])[0][0]
-            values.append(logsumexp(monomials(left) @ table, axis=1))
+            values.append(logsumexp(table @ monomials(left), axis=0))
         bonus = settings.preference if candidate.components == largest else 0.0
         held_out.append(float(np.concatenate(values).mean()) + bonus)
     return [candidates[i] for i in np.argsort(held_out)[-settings.chosen :]]
@@ -248,7 +248,7 @@ def _expectation_maximization(
     shares = _first_responsibilities(z, settings.components, rng)
     previous = -np.inf
     for iteration in range(iterations):
-        sums = shares.T @ features
+        sums = shares @ features.T
         counts = sums[:, 0] + 1e-8  # a component that lost all its points stays at the center, with next to no weight
         means = sums[:, 1 : 1 + dim] / counts[:, None]
         second = np.empty((len(counts), dim, dim))
@@ -257,15 +257,15 @@ def _expectation_maximization(
         n = counts[:, None, None]
         covariances = (n * scatter + prior) / (n + strength)
         weights = counts / counts.sum()
-        terms = features @ component_tables(weights[None], means[None], covariances[None])[0][0]
-        terms -= (top := terms.max(axis=1, keepdims=True))
-        powers = np.exp(terms)
-        total = powers.sum(axis=1, keepdims=True)
+        terms = component_tables(weights[None], means[None], covariances[None])[0][0] @ features
+        terms -= (top := terms.max(axis=0))
+        shares = np.exp(terms)
+        total = shares.sum(axis=0)
         likelihood = float((top + np.log(total)).mean())
-        shares = powers / total
         if settings.temperature != 1:
             shares = np.exp(terms / settings.temperature)
-            shares /= shares.sum(axis=1, keepdims=True)
+            total = shares.sum(axis=0)
+        shares /= total
         if likelihood - previous < tolerance and iteration > 10:
             break
         previous = likelihood
@@ -273,7 +273,7 @@ def _expectation_maximization(
 
 
 def _first_responsibilities(z: np.ndarray, components: int, rng: np.random.Generator) -> np.ndarray:
-    """k-means++ seeds and four rounds of k-means, as hard responsibilities (N, K)."""
+    """k-means++ seeds and four rounds of k-means, as hard responsibilities (K, N)."""
     size = len(z)
     seeds = [int(rng.integers(size))]
     squared = ((z - z[seeds[0]]) ** 2).sum(axis=1)
@@ -283,8 +283,7 @@ def _first_responsibilities(z: np.ndarray, components: int, rng: np.random.Gener
         squared = np.minimum(squared, ((z - z[seeds[-1]]) ** 2).sum(axis=1))
     centers = z[seeds]
     for _ in range(4):
-        nearest = ((centers**2).sum(axis=1) - 2 * z @ centers.T).argmin(axis=1)
-        shares = np.zeros((size, components))
-        shares[np.arange(size), nearest] = 1
-        centers = shares.T @ z / np.maximum(shares.sum(axis=0), 1)[:, None]
+        nearest = ((centers**2).sum(axis=1)[:, None] - 2 * centers @ z.T).argmin(axis=0)
+        shares = (nearest == np.arange(components)[:, None]).astype(np.float64)
+        centers = shares @ z / np.maximum(shares.sum(axis=1), 1)[:, None]
     return shares
