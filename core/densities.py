@@ -189,7 +189,8 @@ class ComponentStack:
         dim, size = self.dim, features.shape[1]
         moment = np.zeros((dim, dim, size))
         if dim <= TABULATED_DIM:
-            pairs = (self.moment_table @ weights.reshape(-1, size)).reshape(len(self.rows), -1, size)
+            flat = weights.reshape(self.moment_table.shape[1], size)
+            pairs = (self.moment_table @ flat).reshape(len(self.rows), len(features), size)
             moment[self.rows, self.cols] = moment[self.cols, self.rows] = (pairs * features).sum(axis=1)
             return moment
         for member in range(self.members):
