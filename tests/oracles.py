@@ -55,8 +55,8 @@ def algorithm_1(path, score, beta, sweeps, seed=0):
     phi = [np.array(point) for point in path]
     n = len(phi) - 1
     rng = np.random.default_rng(seed)
+    index = np.arange(1, n)
     for _ in range(sweeps):
-        index = list(range(1, n))
         rng.shuffle(index)
         for i in index:
             v = (phi[i + 1] - phi[i - 1]) / 2
