@@ -100,7 +100,12 @@ def distance_field(
     """Fast marching distances from a point, ‖∇u‖ = p^(-β), on a tabulated log density.
 
     The front starts from a small circle around the point rather than from a node, which is ten times more exact.
+
+    Raises:
+        ValueError: if the start lies outside the box.
     """
+    if not box.contains(start[None]):
+        raise ValueError(f"start should lie in the box from {box.low} to {box.high}; got {start.tolist()}")
     rows, columns = log_density.shape
     spacing = box.size / [columns - 1, rows - 1]
     log_speed = beta * log_density
