@@ -16,8 +16,10 @@ POLL_SECONDS = 0.3
 
 def explorer() -> None:
     """The whole page, top to bottom."""
-    for complaint in controls.sync_with_url():
-        st.warning(complaint, icon=":material/link_off:")
+    complaints = controls.sync_with_url()
+    if complaints:
+        said = "\n".join(f"- {complaint}" for complaint in complaints)
+        st.warning(f"Parts of the link could not be used; defaults stand in.\n{said}", icon=":material/link_off:")
     controls.sidebar()
     spec = controls.current()
     header(spec)

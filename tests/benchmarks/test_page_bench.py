@@ -94,7 +94,9 @@ def test_page(playwright, server):
     first = time.perf_counter() - began
     wait_learned(page)
     learned = time.perf_counter() - began
-    print(f"\nstreamlit run -> first picture {first:.2f} s (bar 4.5), learned paths {learned - first:.2f} s later (bar 4)")
+    print(
+        f"\nstreamlit run -> first picture {first:.2f} s (bar 4.5), learned paths {learned - first:.2f} s later (bar 4)"
+    )
 
     print(f"{'click to drawn, ms':20}{'clicks':>8}{'p50':>8}{'p95':>8}   bar 250 / 450")
     for name in datasets.NAMES:
@@ -114,7 +116,9 @@ def test_page(playwright, server):
                 "([plane, before]) => Number(document.querySelector(plane).dataset.drawn) > before", arg=[PLANE, before]
             )
             ms = page.evaluate(
-                f"() => {{ const p = document.querySelector('{PLANE}'); return p.drawnAt[{before + 1}] - p.clickedAt; }}"
+                "([plane, drawing]) => { const p = document.querySelector(plane);"
+                " return p.drawnAt[drawing] - p.clickedAt; }",
+                [PLANE, before + 1],
             )
             page.wait_for_timeout(450)
             if i >= 4:  # the first few warm caches
