@@ -326,7 +326,7 @@ def test_knobs_change_what_they_name():
         settings = methods.MethodSettings(**knobs)
         return methods.compare(scene("spiral"), start, end, 1.0, [name], settings)[0].path
 
-    assert not np.array_equal(path("power"), path("power", neighbors=5))
+    assert not np.array_equal(path("true_graph"), path("true_graph", neighbors=5))
     assert not np.array_equal(path("power"), path("power", intrinsic_dim=0.1))
     np.testing.assert_array_equal(path("power"), path("power", intrinsic_dim=2.0))
     np.testing.assert_array_equal(path("power"), path("power", segments=3))
