@@ -39,6 +39,10 @@ class Status(Enum):
         "The relaxed path folded back or left the plane, so the path it started from is shown. "
         "The score is not good enough there: try more points or another method."
     )
+    OFF_SUPPORT = (
+        "The relaxed path left the data, so the path it started from is shown. "
+        "The score knows nothing there: choose endpoints closer to the data, or use more points."
+    )
     NOT_SHORTER = (
         "Relaxation made the path longer by its own density, so the path it started from is shown. "
         "Score and density disagree there: try more points or another method."

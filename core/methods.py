@@ -337,8 +337,10 @@ def _relaxed(
     fine = geodesics.relax(
         paths.resample(coarse.path, settings.steps), slope, beta, replace(LEARNED, pseudo_time=100.0)
     )
-    if not _well_formed(scene, fine.path) or not _supported(scene, fine.path, first):
+    if not _well_formed(scene, fine.path):
         return first, Status.FOLDED
+    if not _supported(scene, fine.path, first):
+        return first, Status.OFF_SUPPORT
     relaxed_length, first_length = _guard_log_lengths([fine.path, first], guard, beta)
     if not relaxed_length <= first_length + GUARD_MARGIN:
         return first, Status.NOT_SHORTER

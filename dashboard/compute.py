@@ -95,5 +95,9 @@ def warm_up(spec: SceneSpec, settings: MethodSettings) -> Future:
 
 
 def _run_once(scene: Scene, settings: MethodSettings) -> None:
+    import torch
+
+    # One thread for each session's request: a pool of threads that wait for each other stalls on a busy machine.
+    torch.set_num_threads(1)
     start, end = scene.points[0], scene.points[-1]
     methods.compare(scene, start, end, 1.0, LEARNED_WITH_TORCH, settings)

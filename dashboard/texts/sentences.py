@@ -5,11 +5,20 @@ from __future__ import annotations
 from core.geodesics import Status
 from core.methods import PathReport
 from dashboard.charts import TITLES
-from dashboard.controls import ExplorerSpec, Preset
+from dashboard.controls import Preset
 
 
-def picture(reports: list[PathReport], spec: ExplorerSpec, preset: Preset | None) -> str:
-    """One or two sentences: the preset's lesson, or which method came closest and which lost most."""
+def picture(reports: list[PathReport], preset: Preset | None, outside: list[str]) -> str:
+    """One or two sentences: the preset's lesson, or which method came closest and which lost most.
+
+    Args:
+        reports: of the methods that are drawn.
+        preset: the preset that the page shows, if it shows one.
+        outside: names of the endpoints that lie outside the picture.
+    """
+    if outside:
+        lie = "lies" if len(outside) == 1 else "lie"
+        return f"{' and '.join(outside)} {lie} outside the picture. Zoom out with the mouse wheel, or press Reset."
     if preset is not None:
         return preset.lesson
     judged = [r for r in reports if r.method != "truth" and len(r.path)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import streamlit as st
 
 from core.methods import PathReport
@@ -34,7 +35,7 @@ def explorer() -> None:
 def header(spec: ExplorerSpec) -> None:
     """What is shown, and the four things that one does most."""
     left, right = st.columns([2, 3], vertical_alignment="center")
-    left.markdown(f"#### {spec.scene.title} · n = {spec.scene.size} · β = {spec.beta:.4g}")
+    left.markdown(f"##### {spec.scene.title} · n = {spec.scene.size} · β = {spec.beta:.4g}")
     with right.container(horizontal=True, horizontal_alignment="right", gap="small"):
         st.button("Reset", icon=":material/restart_alt:", on_click=controls.reset, help="Defaults for this dataset")
         st.button("Swap", icon=":material/swap_horiz:", on_click=controls.swap, help="Exchange A and B")
@@ -74,12 +75,14 @@ def draw_plane(spec: ExplorerSpec, reports: list[PathReport], waiting: bool) -> 
     points = compute.scene(spec.scene).points
     key = f"{spec.scene.dataset} {spec.scene.size} {spec.scene.seed}"
     base = plane.Base(key, log_density, (x0, x1, y0, y1), points, view=spec.scene.dataset)
+    ends = (("A", spec.start), ("B", spec.end))
+    outside = [letter for letter, end in ends if not box.contains(np.array([end]))]
     overlay = plane.Overlay(
         (spec.start, spec.end),
         rows(spec, reports, waiting),
         {r.method: r.path for r in reversed(reports) if len(r.path)},
         hover_field(spec),
-        sentence=sentences.picture(reports, spec, controls.lesson()),
+        sentence=sentences.picture(reports, controls.lesson(), outside),
         file_name=export.file_name(spec),
     )
     plane.draw(base, overlay, key="plane", on_event=lambda event: controls.set_endpoints(*event.endpoints))
