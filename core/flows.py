@@ -78,7 +78,8 @@ class FlowSpec:
 
 def linear(width_in: int, width_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
     """A linear layer with `gain` times torch's default distribution, drawn from `generator`, not the global one."""
-    layer = torch.nn.utils.skip_init(nn.Linear, width_in, width_out)
+    with torch.random.fork_rng(devices=[]):  # not `skip_init`, which imports all of sympy
+        layer = nn.Linear(width_in, width_out)
     bound = gain * width_in**-0.5
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
