@@ -29,7 +29,6 @@ LOSS_WINDOW = 100  # steps averaged for "lowest training loss" and for the recor
 INIT_POINTS = 20_000  # points that initialize ActNorm: more change nothing
 BANDWIDTH_RANGE = (0.02, 2.0)  # whitened units; repeated points would drive a likelihood bandwidth to zero
 BANDWIDTH_QUERIES, BANDWIDTH_POINTS = 600, 5000
-MAX_NOISE = 0.3  # whitened units; in many dimensions the bandwidth is far too wide to be added to the data
 
 Progress = Callable[[float, str], None]
 Loss = Callable[[Any, Tensor, torch.Generator], Tensor]  # of a net, a batch and what draws its noise
@@ -291,7 +290,7 @@ class _Whitened:
         z = (points - mean) / scale
         noise = settings.noise
         if noise is None:
-            noise = min(settings.noise_factor * bandwidth(z), MAX_NOISE)
+            noise = settings.noise_factor * bandwidth(z)
         held = None if held_out is None else flows.whitened(held_out, mean, scale)
         return cls(torch.from_numpy(z.astype(np.float32)), held, mean, scale, noise)
 

@@ -187,3 +187,13 @@ def test_bad_points_are_refused(points, said, unchecked):
 def test_unknown_preset_is_refused():
     with pytest.raises(ValueError, match="preset: wanted one of paper, fast, got 'slow'"):
         training.train(POINTS, "slow")
+
+
+def test_many_dimensions_are_smoothed_not_memorized(monkeypatch):
+    # Few points in ten dimensions: a score model that ignores the noise's size does worse than the zero score.
+    monkeypatch.setitem(PRESETS, "fast", short("fast", 300))
+    density = densities.standard_normal(10)
+    model, report = training.train_score(density.sample(500, 0))
+    fresh = density.sample(1000, 1)
+    assert report.noise > 0.5
+    assert np.sqrt(np.mean((model.score(fresh) + fresh) ** 2)) < 0.6
