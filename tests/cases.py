@@ -11,9 +11,10 @@ SEED = 1234
 
 
 def random_mixture(dim: int, components: int, seed: int, scale: float = 1.0, center: float = 0.0) -> GaussianMixture:
-    """Overlapping components of random shapes, of size `scale` around `center`."""
+    """Overlapping components of random shapes up to 1 : 10 thin, of size `scale` around `center`."""
     rng = np.random.default_rng(seed)
-    roots = rng.normal(size=(components, dim, dim)) + 1.5 * np.eye(dim)
+    turns = np.linalg.qr(rng.normal(size=(components, dim, dim)))[0]
+    roots = turns * np.exp(rng.uniform(np.log(0.3), np.log(3), size=(components, 1, dim)))
     covariances = np.einsum("kij,klj->kil", roots, roots)
     means = 2 * rng.normal(size=(components, dim))
     return GaussianMixture(rng.uniform(0.2, 1, components), center + scale * means, scale**2 * covariances)

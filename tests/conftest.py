@@ -1,9 +1,14 @@
 """Shapes and types in the annotations of `core` are checked while tests run; users never pay for it."""
 
+import hypothesis
 import jaxtyping
 import pytest
 
 jaxtyping.install_import_hook("core", "typecheck.check")
+# The same examples at every run; `pytest --hypothesis-profile=search` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.register_profile("search", derandomize=False)
+hypothesis.settings.load_profile("same")
 
 
 @pytest.fixture
