@@ -82,7 +82,7 @@ def test_relaxed_paths_never_fold_nor_leave_the_plane(name, beta):
     for start, end in pairs(name, 6, seed=77):
         ends = np.concatenate([points, [start, end]])
         for report in methods.compare(scene(name), start, end, beta, RELAXED):
-            if len(report.path) == 0 or report.status in (Status.FOLDED, Status.NOT_SHORTER):
+            if report.status not in (Status.CONVERGED, Status.NOT_CONVERGED):  # the graph path was kept
                 continue
             assert (report.path >= ends.min(axis=0) - slack).all()
             assert (report.path <= ends.max(axis=0) + slack).all()
