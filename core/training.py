@@ -166,6 +166,17 @@ class Trained:
     report: TrainingReport
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small networks gain little from a second thread, lose much to it on a busy machine, and repeat exactly on one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def train(
     points: Float[np.ndarray, "N D"],
     preset: str = "fast",
@@ -200,6 +211,7 @@ def train(
     return Trained(flow, score_model, TrainingReport(status, time.perf_counter() - began, flow_report, score_report))
 
 
+@_one_thread()
 def train_flow(
     points: Float[np.ndarray, "N D"],
     preset: str = "fast",
@@ -231,6 +243,7 @@ def train_flow(
     return Flow(spec, flows.folded(net), data.mean, data.scale), report
 
 
+@_one_thread()
 def train_score(
     points: Float[np.ndarray, "N D"],
     preset: str = "fast",
@@ -324,18 +337,6 @@ def _preset(name: str) -> TrainingSettings:
     return PRESETS[name]
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small networks gain little from a second thread, lose much to it on a busy machine, and repeat exactly on one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@_one_thread()
 def _fit(
     net: Net,
     loss: Loss,
