@@ -18,7 +18,7 @@ run: setup
 	$(BIN)/streamlit run dashboard/app.py
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,5 +1,10 @@
 """Shapes and types in the annotations of `core` are checked while tests run; users never pay for it."""
 
+import os
+
+# One thread each for numpy and torch, set before they are loaded: pools of threads stall when tests run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import jaxtyping
 import pytest
