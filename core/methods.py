@@ -205,12 +205,6 @@ class Scene:
         """Density weights of the graph's edges by a model; midpoint densities are computed once for each k and S."""
         return self._weights(model, beta, settings.neighbors, settings.segments)
 
-    def graph_path(
-        self, model: str, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings
-    ) -> Float[np.ndarray, "T D"] | None:
-        """Shortest path over the graph by a model's weights; None where the graph is disconnected."""
-        return self._graph_paths(model, tuple(start), tuple(end), beta, settings.neighbors, settings.segments)
-
     # What is made once, in caches of bounded size: a server runs for long.
 
     @cached_property
@@ -232,17 +226,6 @@ class Scene:
 
         return lru_cache(maxsize=32)(make)
 
-    @cached_property
-    def _graph_paths(self) -> Callable[..., np.ndarray | None]:
-        def make(
-            model: str, start: tuple[float, ...], end: tuple[float, ...], beta: float, neighbors: int, segments: int
-        ) -> np.ndarray | None:
-            weights = self._weights(model, beta, neighbors, segments)
-            found = graphs.shortest_path(self.graph(neighbors), weights, np.array(start), np.array(end))
-            return None if found is None else found[0]
-
-        return lru_cache(maxsize=16)(make)
-
 
 # --- recipes: (scene, start, end, beta, settings) -> path or None, status ---------------------------------------------
 
@@ -257,6 +240,12 @@ def _straight(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, set
 def _power(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
     graph = scene.graph(settings.neighbors)
     weights = graphs.power_weights(graph, beta, settings.intrinsic_dim or scene.dim)
+    return _along_graph(graph, weights, start, end)
+
+
+def _along_graph(
+    graph: graphs.NeighborGraph, weights: graphs.EdgeWeights, start: np.ndarray, end: np.ndarray
+) -> Answer:
     found = graphs.shortest_path(graph, weights, start, end)
     return (None, Status.DISCONNECTED) if found is None else (found[0], Status.CONVERGED)
 
@@ -276,8 +265,7 @@ def _density_graph(model: str) -> Recipe:
         missing = _missing(scene, model)
         if missing is not None:
             return None, missing
-        path = scene.graph_path(model, start, end, beta, settings)
-        return (None, Status.DISCONNECTED) if path is None else (path, Status.CONVERGED)
+        return _along_graph(scene.graph(settings.neighbors), scene.weights(model, beta, settings), start, end)
 
     return recipe
 
