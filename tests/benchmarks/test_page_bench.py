@@ -42,8 +42,17 @@ def playwright():
 
 
 @pytest.fixture
-def server():
-    """A fresh server: its address and the moment at which it was started."""
+def browser(playwright):
+    """A browser that is already open, as a person's is."""
+    chromium = shutil.which("chromium") or pytest.skip("apt-get install chromium")
+    launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    yield launched
+    launched.close()
+
+
+@pytest.fixture
+def server(browser):
+    """A fresh server, started when the browser is open: its port, the moment of its start and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -83,11 +92,9 @@ def peak_memory(pid):
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def test_page(playwright, server):
+def test_page(browser, server):
     """Start, learned paths, clicks on every dataset, hover."""
     port, began, pid = server
-    chromium = shutil.which("chromium") or pytest.skip("apt-get install chromium")
-    browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     open_when_up(page, port)
     page.wait_for_selector(f"{PLANE}[data-drawn]", timeout=60_000)
@@ -137,7 +144,6 @@ def test_page(playwright, server):
     print(f"hover, ms a frame   {len(hover):8}{np.median(hover):8.2f}{np.quantile(hover, 0.95):8.2f}   bar 2")
     print(f"server peak memory {peak_memory(pid):.0f} MiB")
     reports = json.loads(page.get_attribute(PLANE, "data-reports"))
-    browser.close()
     assert all(row["lpr"] is None or row["lpr"] >= -1e-5 for row in reports)
 
 
