@@ -8,23 +8,23 @@ import sys
 
 import numpy as np
 
-from core import datasets, methods
+from core import datasets, methods, paths
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     top = argparse.ArgumentParser(prog="python -m core", description="Shortest paths that the data suggests.")
     commands = top.add_subparsers(dest="command", required=True)
-    paths = commands.add_parser("paths", help="compare the methods between two points")
-    paths.add_argument("--dataset", default="two_spirals", help=f"one of {', '.join(datasets.NAMES)}")
-    paths.add_argument("--size", type=int, default=1000, help="sample size n (default 1000)")
-    paths.add_argument("--seed", type=int, default=0, help="sample seed (default 0, that of the shipped models)")
-    paths.add_argument("--preset", default="fast", help=f"models: {' or '.join(methods.PRESETS)}")
-    paths.add_argument("--start", type=point, required=True, metavar="X,Y")
-    paths.add_argument("--end", type=point, required=True, metavar="X,Y")
-    paths.add_argument("--beta", default="1", help="inverse temperature, a number >= 0 or 1/D (default 1)")
-    paths.add_argument("--methods", default=",".join(methods.NAMES), help="comma-separated names (default all)")
-    paths.add_argument("--json", action="store_true", help="print everything, paths included, as JSON")
+    command = commands.add_parser("paths", help="compare the methods between two points")
+    command.add_argument("--dataset", default="two_spirals", help=f"one of {', '.join(datasets.NAMES)}")
+    command.add_argument("--size", type=int, default=1000, help="sample size n (default 1000)")
+    command.add_argument("--seed", type=int, default=0, help="sample seed (default 0, that of the shipped models)")
+    command.add_argument("--preset", default="fast", help=f"models: {' or '.join(methods.PRESETS)}")
+    command.add_argument("--start", type=point, required=True, metavar="X,Y")
+    command.add_argument("--end", type=point, required=True, metavar="X,Y")
+    command.add_argument("--beta", default="1", help="inverse temperature, a number >= 0 or 1/D (default 1)")
+    command.add_argument("--methods", default=",".join(methods.NAMES), help="comma-separated names (default all)")
+    command.add_argument("--json", action="store_true", help="print everything, paths included, as JSON")
     return top
 
 
@@ -47,16 +47,19 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser().parse_args(words)
     try:
         scene = methods.Scene.load(chosen.dataset, chosen.size, chosen.seed, chosen.preset)
-        beta = 1 / scene.dim if chosen.beta.upper() == "1/D" else chosen.beta
+        beta = 1 / scene.dim if chosen.beta.upper() == "1/D" else paths.check_beta(chosen.beta)
         reports = methods.compare(scene, chosen.start, chosen.end, beta, chosen.methods.split(","))
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     if chosen.json:
-        print(json.dumps({"dataset": scene.name, "beta": float(beta), "reports": [r.as_json() for r in reports]}))
+        print(json.dumps({"dataset": scene.name, "beta": beta, "reports": [r.as_json() for r in reports]}))
         return 0
     print(f"{'method':12}{'LPR':>9}{'longer':>10}{'log length':>13}{'ms':>8}  status")
     for r in reports:
+        if len(r.path) == 0:
+            print(f"{r.method:12}{'–':>9}{'–':>10}{'–':>13}{'–':>8}  {r.status}")
+            continue
         longer = f"{100 * r.longer:.1f} %" if r.lpr < 5 else f"e^{r.lpr:.1f}"
         print(f"{r.method:12}{r.lpr:9.4f}{longer:>10}{r.log_length:13.4f}{1e3 * r.seconds:8.1f}  {r.status}")
     return 0

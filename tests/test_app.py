@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import controls
+from core import checkpoints, methods
+from dashboard import compute, controls
 
 APP = str(Path(__file__).parents[1] / "dashboard" / "app.py")
 
@@ -125,3 +126,21 @@ def test_endpoints_far_outside():
     test.query_params["methods"] = "truth,power,mixture,straight"
     test.query_params["start"] = "40,20"
     healthy(test.run())
+
+
+def test_a_damaged_model_leaves_the_page_whole(monkeypatch):
+    def damaged(*_):
+        raise checkpoints.CheckpointError("the file does not match its hash")
+
+    monkeypatch.setattr(checkpoints, "shipped", damaged)
+    test = AppTest.from_file(APP, default_timeout=120)
+    test.query_params["dataset"] = "circle"
+    test.query_params["size"] = "321"  # a scene that no other test has warmed
+    test.query_params["methods"] = "truth,flow"
+    healthy(test.run())
+    spec = controls.SceneSpec("circle", 321, 0, "fast")
+    settings = methods.MethodSettings(intrinsic_dim=2.0)
+    compute.warm_up(spec, settings).result(timeout=60)
+    healthy(test.run())
+    reports = compute.reports(spec, (0.0, 1.0), (1.0, 0.0), 1.0, ("truth", "flow"), settings)
+    assert [r.status.name for r in reports] == ["CONVERGED", "UNREADABLE"]
