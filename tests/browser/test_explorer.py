@@ -125,7 +125,7 @@ def test_preset(opened):
     wait_reports(plane, "rows => rows.length === 3")
     rows = healthy(plane)
     assert rows["straight"]["lpr"] < rows["power"]["lpr"]
-    assert plane.root.get_by_text("Even on one Gaussian").is_visible()
+    plane.root.get_by_text("Even on one Gaussian").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -170,7 +170,7 @@ def test_far_outside_and_back(opened):
 
 def test_identical_endpoints_are_a_sentence_and_the_next_click_works(opened):
     plane = opened(f"dataset=standard_normal&start=0.5,0.5&end=0.5,0.5&{QUICK}")
-    assert plane.page.get_by_text("start and end should be different points").is_visible()
+    plane.page.get_by_text("start and end should be different points").wait_for()
     plane.click(-1.0, 0.3)
     wait_reports(plane, "rows => rows.length === 4")
     healthy(plane)
@@ -195,7 +195,7 @@ def test_downloads_and_code(opened):
         plane.page.get_by_role("button", name="Everything as JSON").click()
     stored = json.loads(download.value.path().read_text())
     assert [row["method"] for row in stored["reports"]] == [row["method"] for row in plane.state("reports")]
-    assert plane.page.get_by_text("methods.compare(scene").count() >= 1
+    plane.page.get_by_test_id("stCode").filter(has_text="methods.compare(scene").wait_for()
 
 
 def test_the_figure_keeps_hidden_lines_over_a_click(opened):
