@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from core.training import Cancel, Progress, Trained
 
 PRESETS = ("fast", "paper")
-# Relaxed paths of learned densities: coarse, then fine. Twice as many steps change no LPR by 1e-4.
+# Steps of relaxed paths of learned densities: coarse, then fine.
 LEARNED_STEPS = (100, 200)
 LEARNED = RelaxSettings(tolerance=1e-7, max_steps=60)
 # A relaxed path whose length by the guard's density exceeds its start's by more than this (nats) is refused. A graph

@@ -1,6 +1,6 @@
 """Densities learned from the points alone, without torch: a pool of regularized EM mixtures, and the KDE.
 
-The pool is the project's best learned density in the plane and its reference where there is no truth. Eight Gaussian
+The pool is the project's reference where there is no truth: it needs a second and no torch. Eight Gaussian
 mixtures, fitted by EM from different starts with two settings that held-out likelihood chooses, are averaged in log
 density: errors of single fits cancel, and score and Hessian stay exact and smooth.
 """
