@@ -1,13 +1,17 @@
-"""The datasets of the paper (appendix "Two-Dimensional Datasets"), each with its exact density.
+"""The datasets by name, the paper's (appendix "Two-Dimensional Datasets") and four more, each with its exact density.
 
-All five are Gaussian mixtures. Circle, spiral and two_spirals are 50-component mixtures fitted once to 10,000 noisy
-points (the paper does not say how many) and shipped under `assets/mixtures`, so that the truth never changes with a
-scikit-learn release. `python -m core.datasets` makes those files.
+The paper's five are Gaussian mixtures. Circle, spiral and two_spirals are 50-component mixtures fitted once to 10,000
+noisy points (the paper does not say how many) and shipped under `assets/mixtures`, so that the truth never changes with
+a scikit-learn release. `python -m core.datasets` makes those files.
+
+The others, `EXTRA`, are not in the paper and not mixtures (`core.curved`), so that what is learned with mixtures can be
+judged by a truth of another form.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,18 +19,33 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from core.densities import GaussianMixture, standard_normal
+from core import curved
+from core.densities import ExactDensity, GaussianMixture, standard_normal
+from core.tables import Upload, read_points
 
+__all__ = ["EXTRA", "NAMES", "TITLES", "Dataset", "Upload", "fit_structure", "load", "noisy_structure", "read_points"]
+
+# The paper's, and ours.
 NAMES = ("standard_normal", "gaussian_mixture", "circle", "spiral", "two_spirals")
-EXTRA: tuple[str, ...] = ()
+EXTRA = ("banana", "student_t_ring", "moons", "sine_wave")
 TITLES = {
     "standard_normal": "standard normal",
     "gaussian_mixture": "Gaussian mixture",
     "circle": "circle",
     "spiral": "spiral",
     "two_spirals": "two spirals",
+    "banana": "banana",
+    "student_t_ring": "Student-t ring",
+    "moons": "moons",
+    "sine_wave": "sine wave",
 }
 STRUCTURED = ("circle", "spiral", "two_spirals")
+NON_MIXTURES: dict[str, Callable[[], ExactDensity]] = {
+    "banana": curved.Banana,
+    "student_t_ring": curved.StudentTRing,
+    "moons": curved.Moons,
+    "sine_wave": curved.SineWave,
+}
 MIXTURES = Path(__file__).parent.parent / "assets" / "mixtures"
 
 FIT_COMPONENTS = 50
@@ -40,7 +59,7 @@ class Dataset:
 
     name: str
     title: str
-    density: GaussianMixture
+    density: ExactDensity
 
 
 @lru_cache(maxsize=16)
@@ -50,8 +69,10 @@ def load(name: str) -> Dataset:
     Raises:
         ValueError: if there is no such dataset, or its shipped file is missing or damaged.
     """
-    if name not in NAMES:
-        raise ValueError(f"name should be one of {', '.join(NAMES)}; got {name!r}")
+    if name not in TITLES:
+        raise ValueError(f"name should be one of {', '.join(TITLES)}; got {name!r}")
+    if name in NON_MIXTURES:
+        return Dataset(name, TITLES[name], NON_MIXTURES[name]())
     if name == "standard_normal":
         density = standard_normal(2)
     elif name == "gaussian_mixture":

@@ -24,6 +24,8 @@ FEW_POINTS = 500
 BOX_POINTS = 256
 # exp(-45) is below float64's resolution of one, even summed over a thousand kernels.
 NEGLIGIBLE_NATS = 45.0
+# Log weight of a component of weight zero: infinity would make invalid products in the matrix library's padding.
+LOG_NOTHING = -1e100
 # A covariance may miss its transpose by rounding: by this share of its largest entry.
 SYMMETRY = 1e-8
 
@@ -41,6 +43,20 @@ class Density(Protocol):
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """Gradient of the log density, (N, D) -> (N, D)."""
+
+
+@runtime_checkable
+class ExactDensity(Density, Protocol):
+    """A density with exact derivatives and samples: what `core.geodesics.solve` and the datasets' truth need."""
+
+    def score_jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Hessian of the log density, (N, D) -> (N, D, D)."""
+
+    def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (N,), score (N, D) and score Jacobian (N, D, D) together."""
+
+    def sample(self, size: int, seed: int) -> np.ndarray:
+        """Independent points, (size, D)."""
 
 
 def as_points(x: object, dim: int | None, name: str) -> np.ndarray:
@@ -87,8 +103,9 @@ def component_tables(
     precision = np.linalg.inv(covariances)
     shift = np.einsum("mkij,mkj->mki", precision, means)
     log_norm = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * dim * np.log(2 * np.pi)
-    with np.errstate(divide="ignore"):  # components of weight zero
-        constant = np.log(weights) + log_norm - 0.5 * np.einsum("mki,mki->mk", means, shift)
+    log_weights = np.log(np.where(weights > 0, weights, 1.0))
+    log_weights[weights == 0] = LOG_NOTHING
+    constant = log_weights + log_norm - 0.5 * np.einsum("mki,mki->mk", means, shift)
     rows, columns = np.triu_indices(dim)
     twice = np.where(rows == columns, 0.5, 1.0)  # z_i z_j with i < j stands for both orders
     quadratic = -twice * precision[:, :, rows, columns]

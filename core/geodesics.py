@@ -51,12 +51,29 @@ class Status(Enum):
         "An endpoint lies far outside the data, where the length is nearly all spent next to it. "
         "Choose endpoints closer to the data."
     )
+    OUTSIDE_SAMPLE = (
+        "An endpoint lies outside the sample, where nothing learned from it can be trusted. "
+        "Choose endpoints closer to the data."
+    )
+    SPLIT = (
+        "The sample falls into parts that the neighbor graph does not join. The path crosses the marked gap between "
+        "them, but the data does not settle where: raise k, or try more points."
+    )
+    DISPUTED = (
+        "The densities learned from these points disagree about this path by more than their usual error: one of them "
+        "knows a clearly shorter one. The marked stretch is a bridge or a gap that the data does not settle; "
+        "try more points."
+    )
+    DETOUR = (
+        "Every density learned from these points finds this path clearly longer than another; it pays on the marked "
+        "stretch. Choose another method."
+    )
     DISCONNECTED = (
         "The neighbor graph has no path between the endpoints. Raise k, use more points, or move an endpoint."
     )
     UNAVAILABLE = (
-        "There is no trained model for these points. Models are shipped for sample seed 0 at n = 200, 500, 1000, 2000 "
-        "and 5000 (paper preset: 1000); choose one of these, train one, or choose another method."
+        "There is no trained model for these points: train one, load one, or choose another method. Models are "
+        "shipped for sample seed 0 at n = 200, 500, 1000, 2000 and 5000 (paper preset: 1000)."
     )
     UNREADABLE = (
         "The shipped model file is missing or damaged and was not used. "
@@ -191,7 +208,7 @@ def relax(path: Float[np.ndarray, "T D"], slope: Slope, beta: float, settings: R
         width = 2 * path.shape[1] - 1
         banded[2 * width] += 1 / tau
         _, _, move, info = dgbsv(width, width, banded, force.ravel(), overwrite_ab=True)
-        if info != 0:  # exactly singular: a smaller τ is not
+        if info != 0 or not np.isfinite(move).all():  # singular, or as good as: a smaller τ is not
             tau *= 0.25
             continue
         move = move.reshape(force.shape)

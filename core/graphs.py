@@ -27,6 +27,8 @@ from core.paths import LogDensity, check_beta
 
 DEFAULT_NEIGHBORS = 20
 DEFAULT_SEGMENTS = 10
+# Links that join two parts of a graph: at most so many, and none longer than so many times the shortest.
+MOST_BRIDGES, BRIDGE_REACH = 200, 2.0
 # exp(±600) leaves room in float64 for sums over 10^40 edges.
 SAFE_NATS = 600.0
 
@@ -65,6 +67,12 @@ class NeighborGraph:
         """Distance of each point to its nearest other point, data units."""
         return self.search.kneighbors(n_neighbors=1)[0][:, 0]
 
+    @cached_property
+    def parts(self) -> Int[np.ndarray, " N"]:
+        """Which connected part of the graph each point belongs to, numbered from 0."""
+        matrix = csr_array((np.ones(len(self.indices), np.int8), self.indices, self.indptr))
+        return connected_components(matrix, directed=False)[1].astype(np.int64)
+
 
 def neighbor_graph(points: Float[np.ndarray, "N D"], neighbors: int = DEFAULT_NEIGHBORS) -> NeighborGraph:
     """Symmetric kNN graph of the points (KNN of the paper's Algorithm 2).
@@ -84,6 +92,32 @@ def neighbor_graph(points: Float[np.ndarray, "N D"], neighbors: int = DEFAULT_NE
     pairs = np.sort(np.stack([own, nearest.ravel()], axis=1), axis=1)
     edges = np.unique(pairs, axis=0)
     return _from_edges(points, neighbors, edges)
+
+
+def bridged(graph: NeighborGraph) -> NeighborGraph:
+    """The graph with links between its parts, where they are nearest, so that every point can be reached.
+
+    Each part gets links from its points to the nearest points of other parts: the shortest one, and others up to
+    BRIDGE_REACH times as long, since the shortest need not be the best way across. Parts that found each other are one
+    part, and so on until there is but one (Borůvka's algorithm).
+    """
+    whole = graph
+    while whole.parts.max() > 0:
+        links = [_links_out_of(whole, part) for part in range(whole.parts.max() + 1)]
+        edges = np.unique(np.concatenate([whole.edges, *links]), axis=0)
+        whole = _from_edges(graph.points, graph.neighbors, edges)
+    return whole
+
+
+def _links_out_of(graph: NeighborGraph, part: int) -> Int[np.ndarray, "L 2"]:
+    """Links from a part's points to the nearest points outside it, shortest first, thinned evenly."""
+    inside, outside = np.flatnonzero(graph.parts == part), np.flatnonzero(graph.parts != part)
+    search = NearestNeighbors(n_neighbors=1).fit(graph.points[outside])
+    distances, nearest = search.kneighbors(graph.points[inside])
+    order = np.argsort(distances[:, 0], kind="stable")
+    order = order[distances[order, 0] <= BRIDGE_REACH * distances[order[0], 0]]
+    order = order[:: -(-len(order) // MOST_BRIDGES)]
+    return np.sort(np.stack([inside[order], outside[nearest[order, 0]]], axis=1), axis=1)
 
 
 def _from_edges(points: np.ndarray, neighbors: int, edges: np.ndarray) -> NeighborGraph:

@@ -14,18 +14,18 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
-from core import datasets, geodesics, graphs, mixtures, paths
+from core import datasets, geodesics, graphs, mixtures, paths, trust
 from core.checkpoints import CheckpointError
-from core.densities import Density, GaussianMixture
+from core.densities import Density, ExactDensity, GaussianMixture
 from core.geodesics import RelaxSettings, Slope, Status
 
 if TYPE_CHECKING:
     from core.flows import Flow
     from core.scores import ScoreModel
-    from core.training import Cancel, Progress, Trained
+    from core.training import Cancel, Progress
 
 PRESETS = ("fast", "paper")
 # Steps of relaxed paths of learned densities: coarse, then fine.
@@ -39,6 +39,8 @@ GUARD_STEPS = 400
 # Relaxed paths may not go farther from both the sample and their start than this share of the widest gap that is
 # usual in the sample (the quantile of nearest-neighbor distances below).
 SUPPORT_SHARE, SUPPORT_QUANTILE = 0.7, 0.995
+# An endpoint farther from the sample than so many of those gaps lies outside it.
+OUTSIDE_GAPS = 1.5
 # Where the truth's solver is beaten by another method's path by more than this (nats), it starts again from there.
 BEATEN = 1e-6
 
@@ -78,6 +80,7 @@ class PathReport:
         lpr: log path ratio against the geodesic of the scene's density; nan without a path.
         seconds: wall clock of this method, with what was learned before already at hand.
         status: CONVERGED or another; `str(status)` is a sentence with advice.
+        marks: pairs (i, j) of indices into the path: the stretches that the status speaks of.
     """
 
     method: str
@@ -86,6 +89,7 @@ class PathReport:
     lpr: float
     seconds: float
     status: Status
+    marks: tuple[tuple[int, int], ...] = ()
 
     @property
     def longer(self) -> float:
@@ -101,6 +105,7 @@ class PathReport:
             "seconds": self.seconds,
             "status": self.status.name,
             "advice": str(self.status),
+            "marks": [list(mark) for mark in self.marks],
             "path": self.path.tolist(),
         }
 
@@ -115,11 +120,11 @@ class Scene:
     name: str
     title: str
     points: Float[np.ndarray, "N D"]
-    true_density: GaussianMixture | None
+    true_density: ExactDensity | None
     size: int
     seed: int = 0
     preset: str = "fast"
-    trained: Trained | None = None
+    models: tuple[Flow | None, ScoreModel | None] | None = None
 
     @classmethod
     def load(cls, name: str, size: int = 1000, seed: int = 0, preset: str = "fast") -> Scene:
@@ -144,7 +149,18 @@ class Scene:
         from core import training
 
         trained = training.train(self.points, preset, seed, progress, cancel)
-        return replace(self, trained=trained, preset=preset)
+        return self.with_models(trained.flow, trained.score_model, preset)
+
+    def with_models(self, flow: Flow | None, score_model: ScoreModel | None, preset: str = "fast") -> Scene:
+        """A new scene with these models, which keeps what was learned from the points without them."""
+        for model in (flow, score_model):
+            if model is not None and model.dim != self.dim:
+                raise ValueError(f"the model should be of dimension {self.dim}; got one of dimension {model.dim}")
+        scene = replace(self, models=(flow, score_model), preset=preset)
+        for name in ("mixture", "kde", "_graphs", "widest_gap"):
+            if name in self.__dict__:
+                scene.__dict__[name] = self.__dict__[name]
+        return scene
 
     @property
     def dim(self) -> int:
@@ -157,7 +173,7 @@ class Scene:
         return self.true_density is not None
 
     @property
-    def density(self) -> GaussianMixture | mixtures.MixturePool:
+    def density(self) -> ExactDensity:
         """The density that judges paths: the truth, or the mixture pool as the reference."""
         return self.true_density if self.true_density is not None else self.mixture
 
@@ -173,8 +189,8 @@ class Scene:
 
     @cached_property
     def _models(self) -> tuple[Flow | None, ScoreModel | None]:
-        if self.trained is not None:
-            return self.trained.flow, self.trained.score_model
+        if self.models is not None:
+            return self.models
         if not self.has_truth:
             return None, None
         from core import checkpoints
@@ -192,14 +208,27 @@ class Scene:
         return self._models[1]
 
     @cached_property
+    def widest_gap(self) -> float:
+        """The widest distance to a nearest neighbor that is usual in the sample, data units."""
+        return float(np.quantile(self.graph(graphs.DEFAULT_NEIGHBORS).nearest, SUPPORT_QUANTILE))
+
+    @property
     def support_radius(self) -> float:
         """How far a relaxed path may leave both the sample and its start, data units."""
-        nearest = self.graph(graphs.DEFAULT_NEIGHBORS).nearest
-        return SUPPORT_SHARE * float(np.quantile(nearest, SUPPORT_QUANTILE))
+        return SUPPORT_SHARE * self.widest_gap
+
+    def outside(self, points: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, " N"]:
+        """Whether each point lies outside the sample, farther from it than its own points are from each other."""
+        graph = self.graph(graphs.DEFAULT_NEIGHBORS)
+        return graph.search.kneighbors(points, n_neighbors=1)[0][:, 0] > OUTSIDE_GAPS * self.widest_gap
 
     def graph(self, neighbors: int) -> graphs.NeighborGraph:
-        """The neighbor graph of the points, made once for each k."""
-        return self._graphs(neighbors)
+        """The neighbor graph of the points, its parts joined where they are nearest; made once for each k."""
+        return self._graphs(neighbors)[1]
+
+    def parts(self, neighbors: int) -> Int[np.ndarray, " N"]:
+        """Which part of the neighbor graph each point belongs to, as long as nothing joins them."""
+        return self._graphs(neighbors)[0].parts
 
     def weights(self, model: str, beta: float, settings: MethodSettings) -> graphs.EdgeWeights:
         """Density weights of the graph's edges by a model; midpoint densities are computed once for each k and S."""
@@ -208,8 +237,12 @@ class Scene:
     # What is made once, in caches of bounded size: a server runs for long.
 
     @cached_property
-    def _graphs(self) -> Callable[[int], graphs.NeighborGraph]:
-        return lru_cache(maxsize=4)(lambda neighbors: graphs.neighbor_graph(self.points, neighbors))
+    def _graphs(self) -> Callable[[int], tuple[graphs.NeighborGraph, graphs.NeighborGraph]]:
+        def make(neighbors: int) -> tuple[graphs.NeighborGraph, graphs.NeighborGraph]:
+            graph = graphs.neighbor_graph(self.points, neighbors)
+            return graph, graphs.bridged(graph)
+
+        return lru_cache(maxsize=4)(make)
 
     @cached_property
     def _midpoints(self) -> Callable[[str, int, int], np.ndarray]:
@@ -296,6 +329,12 @@ def _score(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settin
 
 def _truth(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
     solved = geodesics.solve(scene.density, start, end, beta)
+    if not scene.has_truth and scene.dim > 2 and beta > 0:
+        # No grid of the plane finds the ways around: the path over the sample's own graph is a second first guess.
+        along, _ = _density_graph("mixture")(scene, start, end, beta, settings)
+        if along is not None:
+            again = geodesics.solve(scene.density, start, end, beta, guess=along)
+            solved = min(solved, again, key=lambda g: (g.status is not Status.CONVERGED, g.log_length))
     return solved.path, solved.status
 
 
@@ -312,6 +351,16 @@ RECIPES: dict[str, Recipe] = {
 NAMES = tuple(RECIPES)
 # Which model's density weighs the graph that a method starts from.
 GRAPH_MODELS = {"flow": "flow", "score": "flow", "mixture": "mixture", "kde": "kde", "true_graph": "density"}
+
+
+# Methods that know of the density only what the points say.
+LEARNED_FROM_POINTS = ("power", "flow", "score", "mixture", "kde")
+# Segments of an edge where the kernel density's path is only wanted for comparison: it is dear at many points.
+SECOND_OPINION = 3
+# Method -> what is to be said of its path, and the stretches it is said of.
+Warnings = dict[str, tuple[Status, tuple[tuple[int, int], ...]]]
+# Statuses that warn of a path that was found without trouble.
+WARNINGS = (Status.OUTSIDE_SAMPLE, Status.SPLIT, Status.DISPUTED, Status.DETOUR)
 
 
 # --- relaxing with a learned score, guarded -------------------------------------------------------------------------
@@ -416,13 +465,73 @@ def compare(
         for name, (path, _, _) in answers.items()
     }
     _repair_truth(scene, beta, answers, lengths)
-    none = np.empty((0, scene.dim))
-    return [
-        PathReport(
-            name, none if path is None else path, lengths[name], lengths[name] - lengths["truth"], seconds, status
-        )
-        for name, (path, status, seconds) in ((name, answers[name]) for name in names)
-    ]
+    warnings = _warnings(scene, start, end, beta, {name: path for name, (path, _, _) in answers.items()}, settings)
+    reports = []
+    for name in names:
+        path, status, seconds = answers[name]
+        marks: tuple[tuple[int, int], ...] = ()
+        if status is Status.CONVERGED and name in warnings:
+            status, marks = warnings[name]
+        none = np.empty((0, scene.dim))
+        lpr = lengths[name] - lengths["truth"]
+        reports.append(PathReport(name, none if path is None else path, lengths[name], lpr, seconds, status, marks))
+    return reports
+
+
+def _warnings(
+    scene: Scene,
+    start: np.ndarray,
+    end: np.ndarray,
+    beta: float,
+    found: dict[str, np.ndarray | None],
+    settings: MethodSettings,
+) -> Warnings:
+    """What to say of paths that nothing went wrong with: endpoints outside the sample, gaps in it, disagreement.
+
+    The kernel density's path is always among those that are compared, since it depends on no mixture and no flow.
+    """
+    if beta == 0:
+        return {}
+    judged = LEARNED_FROM_POINTS if scene.has_truth else (*LEARNED_FROM_POINTS, "truth")
+    if scene.outside(np.stack([start, end])).any():
+        return {name: (Status.OUTSIDE_SAMPLE, ()) for name in found if name in judged}
+    split: Warnings = {}
+    for name, path in found.items():
+        crossed = _crossings(scene, path, settings.neighbors) if name in judged and path is not None else ()
+        if crossed:
+            split[name] = Status.SPLIT, crossed
+    if scene.has_truth:
+        return split
+    if "kde" not in found:
+        found = found | {"kde": RECIPES["kde"](scene, start, end, beta, replace(settings, segments=SECOND_OPINION))[0]}
+    candidates = {name: path for name, path in found.items() if path is not None}
+    densities = {name: getattr(scene, name) for name in ("flow", "kde", "mixture")}
+    log_densities = {name: density.log_density for name, density in densities.items() if density is not None}
+    verdicts = trust.judge(candidates, log_densities, beta)
+    said: Warnings = {
+        name: (Status.DISPUTED if verdict.disputed else Status.DETOUR, verdict.marks)
+        for name, verdict in verdicts.items()
+        if verdict.disputed or verdict.detour
+    }
+    return said | split
+
+
+def _crossings(scene: Scene, path: np.ndarray, neighbors: int) -> tuple[tuple[int, int], ...]:
+    """Where a path goes from one part of the neighbor graph to another: indices of its points around each gap."""
+    parts = scene.parts(neighbors)
+    if parts.max() == 0:
+        return ()
+    distances, nearest = scene.graph(graphs.DEFAULT_NEIGHBORS).search.kneighbors(path, n_neighbors=1)
+    at, far = parts[nearest[:, 0]], distances[:, 0] > scene.widest_gap
+    marks = []
+    for step in np.flatnonzero(at[1:] != at[:-1]).tolist():
+        first, last = step, step + 1
+        while first > 0 and far[first]:
+            first -= 1
+        while last < len(path) - 1 and far[last]:
+            last += 1
+        marks.append((first, last))
+    return tuple(marks)
 
 
 def _prepare(scene: Scene, name: str, beta: float, settings: MethodSettings) -> None:

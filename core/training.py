@@ -20,17 +20,21 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from core import flows, scores
+from core.checkpoints import steps_for
 from core.densities import as_points
 from core.flows import Flow, FlowSpec
 from core.scores import ScoreModel, ScoreNet, ScoreSpec
 
 MIN_POINTS = 20
-LOSS_WINDOW = 100  # steps averaged for "lowest training loss" and for the recorded losses
+LOSS_WINDOW = 100  # steps averaged for "lowest training loss"
+RECORD_WINDOW = 25  # steps averaged for the recorded losses of other fits
+HELD_OUT_POINTS = 2000  # held-out points that are judged: more would cost time and show the same curve
 INIT_POINTS = 20_000  # points that initialize ActNorm: more change nothing
 BANDWIDTH_RANGE = (0.02, 2.0)  # whitened units; repeated points would drive a likelihood bandwidth to zero
 BANDWIDTH_QUERIES, BANDWIDTH_POINTS = 600, 5000
 
 Progress = Callable[[float, str], None]
+Record = Callable[[int, float, float | None], None]  # of a step, the mean training loss since the last, held-out loss
 Loss = Callable[[Any, Tensor, torch.Generator], Tensor]  # of a net, a batch and what draws its noise
 
 Net = TypeVar("Net", bound=nn.Module)
@@ -88,8 +92,7 @@ class FitSettings:
 
     def steps_for(self, size: int) -> int:
         """Steps for a training set of `size` points."""
-        sizes, steps = np.array(self.steps, dtype=float).T
-        return round(np.interp(np.log(size), np.log(sizes), steps))
+        return steps_for(self.steps, size)
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,7 @@ def train(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
     held_out: Float[np.ndarray, "M D"] | None = None,
+    record: Record | None = None,
 ) -> Trained:
     """Train a flow, then a score model.
 
@@ -193,18 +197,20 @@ def train(
         seed: the same seed gives the same numbers.
         progress: called often with the fraction done and a line of text.
         cancel: a flag; once set, training ends within a second and keeps the last good models.
-        held_out: (M, D) points that no step sees, for the report only.
+        held_out: (M, D) points that no step sees, for the report only; the first 2000 are judged.
+        record: told every pair of losses as it is recorded: first the flow's, then, from a small step again, the
+            score model's.
 
     Raises:
         ValueError: for an unknown preset, or points that cannot be trained on.
     """
     began, share = time.perf_counter(), 0.5
     tell = progress or (lambda fraction, message: None)
-    flow, flow_report = train_flow(points, preset, seed, lambda f, m: tell(share * f, m), cancel, held_out)
+    flow, flow_report = train_flow(points, preset, seed, lambda f, m: tell(share * f, m), cancel, held_out, record)
     score_model, score_report = None, None
     if not (cancel and cancel.is_set()):
         score_model, score_report = train_score(
-            points, preset, seed, lambda f, m: tell(share + (1 - share) * f, m), cancel, held_out
+            points, preset, seed, lambda f, m: tell(share + (1 - share) * f, m), cancel, held_out, record
         )
     statuses = [flow_report.status, score_report.status if score_report else Status.CANCELLED]
     status = next((s for s in (Status.CANCELLED, Status.DIVERGED) if s in statuses), Status.FINISHED)
@@ -219,6 +225,7 @@ def train_flow(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
     held_out: Float[np.ndarray, "M D"] | None = None,
+    record: Record | None = None,
     spec: FlowSpec | None = None,
     settings: FitSettings | None = None,
 ) -> tuple[Flow, FitReport]:
@@ -239,7 +246,7 @@ def train_flow(
         latent, log_det = net(z)
         return -(flows.standard_normal_log_density(latent) + log_det).mean()
 
-    net, report = _fit(net, loss, data, settings, seed, "flow", progress, cancel)
+    net, report = _fit(net, loss, data, settings, seed, "flow", progress, cancel, record)
     return Flow(spec, flows.folded(net), data.mean, data.scale), report
 
 
@@ -251,6 +258,7 @@ def train_score(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
     held_out: Float[np.ndarray, "M D"] | None = None,
+    record: Record | None = None,
     spec: ScoreSpec | None = None,
     settings: FitSettings | None = None,
 ) -> tuple[ScoreModel, FitReport]:
@@ -270,7 +278,7 @@ def train_score(
             return scores.sliced_score_matching_loss(net, batch, generator)
         return scores.denoising_score_matching_loss(lambda z: net(z) / unit, batch, data.noise, generator)
 
-    net, report = _fit(ScoreNet(spec, seed), loss, data, settings, seed, "score model", progress, cancel)
+    net, report = _fit(ScoreNet(spec, seed), loss, data, settings, seed, "score model", progress, cancel, record)
     net = net.rescale(1 / unit).double().eval().requires_grad_(False)
     return ScoreModel(spec, net, data.mean, data.scale), report
 
@@ -304,7 +312,7 @@ class _Whitened:
         noise = settings.noise
         if noise is None:
             noise = settings.noise_factor * bandwidth(z)
-        held = None if held_out is None else flows.whitened(held_out, mean, scale)
+        held = None if held_out is None else flows.whitened(held_out[:HELD_OUT_POINTS], mean, scale)
         return cls(torch.from_numpy(z.astype(np.float32)), held, mean, scale, noise)
 
 
@@ -346,6 +354,7 @@ def _fit(
     name: str,
     progress: Progress | None,
     cancel: Cancel | None,
+    record: Record | None,
 ) -> tuple[Net, FitReport]:
     """The loop that both networks share.
 
@@ -355,12 +364,16 @@ def _fit(
     began, size = time.perf_counter(), len(data.points)
     generator = torch.Generator().manual_seed(seed)
     steps, batch = settings.steps_for(size), settings.batch if size > 400 else min(settings.batch, size // 3)
-    optimizer = torch.optim.Adam(net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+    # All weights in one call: the same numbers as one by one, with less of the interpreter.
+    optimizer = torch.optim.Adam(
+        net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
+    )
     schedule = (
         torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps)
         if settings.one_cycle
         else None
     )
+    window_size = LOSS_WINDOW if settings.keep_lowest else RECORD_WINDOW
     kept, lowest = deepcopy(net), np.inf
     window: list[float] = []
     losses: list[tuple[int, float]] = []
@@ -385,13 +398,16 @@ def _fit(
         if settings.average:
             _average(kept, net, min(settings.average, (1 + step) / (10 + step)))
         window.append(value.item())
-        if len(window) == LOSS_WINDOW or step == steps:
+        if len(window) == window_size or step == steps:
             mean = float(np.mean(window))
             losses.append((step, mean))
             if not settings.average and (not settings.keep_lowest or mean < lowest):
                 kept, lowest = deepcopy(net), mean
-            if data.held_out is not None:
-                held_out_losses.append((step, _held_out_loss(kept, loss, data.held_out)))
+            judged = None if data.held_out is None else _held_out_loss(kept, loss, data.held_out)
+            if judged is not None:
+                held_out_losses.append((step, judged))
+            if record:
+                record(step, mean, judged)
             window = []
         if progress and (step % 10 == 0 or step == steps):
             progress(step / steps, f"{name}: step {step} of {steps}, loss {np.mean(window or [losses[-1][1]]):.3f}")

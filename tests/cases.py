@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from core import datasets, densities, methods, mixtures
+from core import curved, datasets, densities, methods, mixtures
 from core.densities import GaussianMixture
 
 SEED = 1234
@@ -39,8 +39,9 @@ def density(name: str):
     return MAKERS[name]()
 
 
+DATASETS = (*datasets.NAMES, *datasets.EXTRA)
 MAKERS = {
-    **{name: (lambda name=name: datasets.load(name).density) for name in datasets.NAMES},
+    **{name: (lambda name=name: datasets.load(name).density) for name in DATASETS},
     "normal_1d": lambda: densities.standard_normal(1),
     "normal_3d": lambda: densities.standard_normal(3),
     "normal_25d": lambda: densities.standard_normal(25),
@@ -49,13 +50,18 @@ MAKERS = {
     "micrometers": lambda: random_mixture(2, 4, seed=7, scale=1e-6),
     "megameters": lambda: random_mixture(2, 4, seed=8, scale=1e6, center=3e6),
     "empty_component": with_empty_component,
+    # Rings so wide that their middle is filled and the squared radius is cut off at zero.
+    "wide_ring": lambda: curved.StudentTRing(radius=1.0, width=0.6, freedom=5.0),
+    "wide_moons": lambda: curved.Moons(radius=2.0, width=0.7, tilt=1.0),
     "pool": lambda: mixtures.fit_pool(datasets.load("spiral").density.sample(300, seed=2)),
     "pool_6d": lambda: mixtures.fit_pool(random_mixture(6, 2, seed=9).sample(200, seed=2)),
     "kde": lambda: mixtures.fit_kernel_density(datasets.load("spiral").density.sample(300, seed=2)),
 }
 DENSITIES = tuple(MAKERS)
-IN_THE_PLANE = (*datasets.NAMES, "micrometers", "megameters", "empty_component", "pool", "kde")
-# Densities with several valleys, whose truth is no closed form.
+# Densities of `core.curved`, which are not mixtures.
+CURVED = (*datasets.EXTRA, "wide_ring", "wide_moons")
+IN_THE_PLANE = (*DATASETS, "micrometers", "megameters", "empty_component", "wide_ring", "wide_moons", "pool", "kde")
+# The paper's datasets with several valleys, whose truth is no closed form.
 STRUCTURED = ("gaussian_mixture", "circle", "spiral", "two_spirals")
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from core import checkpoints, methods
@@ -57,3 +58,19 @@ def test_a_damaged_model_costs_its_own_rows_only(monkeypatch, capsys):
     assert rows["flow"]["status"] == rows["score"]["status"] == "UNREADABLE"
     assert "git checkout assets/weights" in rows["flow"]["advice"]
     assert rows["truth"]["lpr"] == pytest.approx(0, abs=1e-9)
+
+
+def test_points_of_a_file(tmp_path, capsys):
+    file = tmp_path / "mine.csv"
+    np.savetxt(file, np.random.default_rng(0).normal(size=(60, 3)), delimiter=",", header="a,b,c", comments="")
+    ends = ["--start", "-0.5,0,0", "--end", "0.5,0.1,0"]
+    assert main(["paths", "--points", str(file), *ends, "--beta", "1/D", "--methods", "truth,power", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["beta"] == pytest.approx(1 / 3)
+    assert printed["reports"][0]["path"][0] == [-0.5, 0, 0]
+    two = ["--points", str(file), "--columns", "c,a", "--standardize", "--start", "0,0", "--end", "1,1"]
+    assert main(["paths", *two, "--methods", "truth"]) == 0
+    assert main(["paths", "--points", str(file), "--start", "0,0", "--end", "1,1"]) == 2
+    assert "--start should be 3 numbers" in capsys.readouterr().err
+    assert main(["paths", "--points", str(tmp_path / "none.csv"), *ends]) == 2
+    assert "cannot be read" in capsys.readouterr().err

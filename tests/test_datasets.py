@@ -1,4 +1,4 @@
-"""Laws of the five datasets: the paper's numbers, the shipped mixtures, and the structures they were fitted to."""
+"""Laws of the datasets: the paper's numbers, the shipped mixtures and what they were fitted to, and the four others."""
 
 import json
 
@@ -6,13 +6,30 @@ import numpy as np
 import pytest
 
 from core import datasets
-from core.densities import GaussianMixture
+from core.densities import ExactDensity, GaussianMixture
 
 
 def test_the_five_of_the_paper():
     assert datasets.NAMES == ("standard_normal", "gaussian_mixture", "circle", "spiral", "two_spirals")
     assert [datasets.load(name).name for name in datasets.NAMES] == list(datasets.NAMES)
     assert all(datasets.load(name).density.dim == 2 for name in datasets.NAMES)
+
+
+def test_four_more_are_no_mixtures():
+    assert datasets.EXTRA == ("banana", "student_t_ring", "moons", "sine_wave")
+    assert list(datasets.TITLES) == [*datasets.NAMES, *datasets.EXTRA]
+    for name in datasets.EXTRA:
+        dataset = datasets.load(name)
+        assert (dataset.name, dataset.title) == (name, datasets.TITLES[name])
+        assert isinstance(dataset.density, ExactDensity)
+        assert not isinstance(dataset.density, GaussianMixture)
+
+
+@pytest.mark.parametrize("name", [*datasets.NAMES, *datasets.EXTRA])
+def test_a_dataset_is_made_once(name):
+    """Densities are known by identity: what is cached for one of them is found again."""
+    assert datasets.load(name).density is datasets.load(name).density
+    assert len({datasets.load(name).density, datasets.load(name).density}) == 1
 
 
 def test_the_paper_s_mixture():

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import SEED, STRUCTURED, density, pairs
+from cases import DATASETS, SEED, density, pairs
 
-from core import datasets, densities, fields, geodesics, paths
+from core import densities, fields, geodesics, paths
 from core.fields import Box
 
-IN_PLANE = datasets.NAMES
+IN_PLANE = DATASETS
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,15 @@ def test_a_box_is_square_and_holds_its_points():
     assert box.contains(points)
     assert not box.contains(np.array([[2.0, 9.0]]))
     assert box.contains(np.array([[2.0, 9.0]]), margin=0.1)
+
+
+@pytest.mark.parametrize("name", IN_PLANE)
+def test_a_sample_fills_its_box(name):
+    """No tail is so heavy that its farthest points make a dot of the rest: nine in ten points span a third of it."""
+    for seed in range(10):
+        sample = density(name).sample(4000, seed=seed)
+        middle = np.ptp(np.quantile(sample, [0.05, 0.95], axis=0), axis=0)
+        assert middle.max() > fields.box_around(sample, margin=0.05).size[0] / 3
 
 
 def test_tables_are_rows_along_y():
@@ -166,6 +175,6 @@ def test_first_guesses_beyond_the_plane():
         np.testing.assert_array_equal(guess[[0, -1]], [start, end])
 
 
-@pytest.mark.parametrize("name", STRUCTURED)
+@pytest.mark.parametrize("name", IN_PLANE)
 def test_maps_are_made_once(name):
     assert fields.route_map(density(name)) is fields.route_map(density(name))

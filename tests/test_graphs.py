@@ -359,6 +359,33 @@ def test_a_disconnected_graph_has_no_path(kind, beta):
     assert graphs.shortest_path(graph, weights, np.zeros(2), np.ones(2)) is not None
 
 
+@pytest.mark.parametrize("dim", [2, 5])
+@pytest.mark.parametrize("neighbors", [1, 3])
+def test_bridges_join_all_parts_and_add_nothing_else(dim, neighbors):
+    rng = np.random.default_rng(dim)
+    centers = rng.normal(size=(5, dim)) * 30
+    points = np.concatenate([center + rng.normal(size=(40, dim)) for center in centers])
+    graph = graphs.neighbor_graph(points, neighbors)
+    assert graph.parts.max() >= 4
+    whole = graphs.bridged(graph)
+    assert whole.parts.max() == 0
+    before, after = ({tuple(edge) for edge in g.edges.tolist()} for g in (graph, whole))
+    assert before <= after
+    added = np.array(sorted(after - before))
+    assert (graph.parts[added[:, 0]] != graph.parts[added[:, 1]]).all()
+    # The shortest of all links between different parts is among them.
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    distances[graph.parts[:, None] == graph.parts] = np.inf
+    i, j = np.unravel_index(distances.argmin(), distances.shape)
+    assert (min(i, j), max(i, j)) in after
+
+
+def test_a_connected_graph_needs_no_bridges():
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    graph = graphs.neighbor_graph(points, 20)
+    assert graphs.bridged(graph) is graph
+
+
 # --- misuse ---------------------------------------------------------------------------------------------------------
 
 POINTS = np.random.default_rng(0).normal(size=(9, 2))

@@ -222,7 +222,7 @@ def test_scenes_from_points_need_no_truth(dim):
     for report in reports.values():
         check_report(report, start, end, 1 / dim, here.density)
     assert reports["truth"].lpr == 0
-    assert reports["truth"].status is Status.CONVERGED
+    assert reports["truth"].status in (Status.CONVERGED, *methods.WARNINGS)
     assert reports["flow"].status is Status.UNAVAILABLE
     assert reports["score"].status is Status.UNAVAILABLE
     assert reports["mixture"].lpr < 0.05  # its own density judges it
@@ -272,21 +272,29 @@ def test_torch_is_not_loaded_until_it_is_needed():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_disconnected_graph_is_a_status_with_advice():
+def test_a_sample_that_falls_into_parts_is_a_status_with_advice():
     rng = np.random.default_rng(0)
-    points = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 40])
+    points = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 12])
     here = methods.Scene.from_points(points)
     for beta in (0.0, 0.5):
         reports = methods.compare(here, points[0], points[-1], beta, settings=methods.MethodSettings(neighbors=3))
         for report in reports:
             check_report(report, points[0], points[-1], beta, here.density)
         by_name = {report.method: report for report in reports}
-        for name in ("power", "kde", "mixture", "true_graph"):
-            assert by_name[name].status is Status.DISCONNECTED
-            assert "k" in str(by_name[name].status)
-            assert len(by_name[name].path) == 0
         assert np.isfinite(by_name["truth"].log_length)
         assert np.isfinite(by_name["straight"].lpr)
+        if beta == 0:
+            continue
+        for name in ("power", "kde", "mixture", "truth"):
+            report = by_name[name]
+            assert report.status is not Status.CONVERGED
+            if report.status is Status.SPLIT:
+                assert "raise k" in str(report.status)
+                i, j = report.marks[-1]
+                across = report.path[i : j + 1].mean(axis=1)
+                assert across.min() < 6 < across.max()
+        assert by_name["power"].status is Status.SPLIT
+        assert by_name["truth"].status is Status.SPLIT
 
 
 @pytest.mark.parametrize("beta", [0.25, 1.0, 10.0])
@@ -362,7 +370,7 @@ def compare(start=X, end=Y, beta=1.0, names=("straight",), **knobs):
         ("steps should", lambda: methods.MethodSettings(steps=1)),
         ("intrinsic_dim should", lambda: methods.MethodSettings(intrinsic_dim=0.0)),
         ("intrinsic_dim should", lambda: methods.MethodSettings(intrinsic_dim=np.nan)),
-        ("name should be one of standard_normal", lambda: methods.Scene.load("moons")),
+        ("name should be one of standard_normal", lambda: methods.Scene.load("saturn")),
         ("size should be at least 20; got 3", lambda: methods.Scene.load("circle", size=3)),
         ("preset should be one of fast, paper", lambda: methods.Scene.load("circle", preset="slow")),
         ("points should be at least", lambda: methods.Scene.from_points(np.ones((5, 2)))),

@@ -73,6 +73,24 @@ def test_progress_only_grows_and_reaches_one(preset):
     assert "score model" in seen[-1][1]
 
 
+def test_what_is_recorded_is_what_is_reported():
+    settings = replace(PRESETS["fast"].flow, steps=((100, 60), (1000, 60)))
+    told = []
+    _, report = training.train_flow(
+        POINTS, spec=SMALL_FLOW, settings=settings, held_out=POINTS[:30], record=lambda *pair: told.append(pair)
+    )
+    assert [step for step, _, _ in told] == [25, 50, 60]
+    assert report.losses == tuple((step, loss) for step, loss, _ in told)
+    assert report.held_out_losses == tuple((step, held_out) for step, _, held_out in told)
+    lowest = replace(settings, steps=((100, 150), (1000, 150)), average=None, keep_lowest=True)
+    _, report = training.train_flow(POINTS, spec=SMALL_FLOW, settings=lowest)
+    assert [step for step, _ in report.losses] == [100, 150]
+    told.clear()
+    training.train_score(POINTS, spec=SMALL_SCORE, settings=replace(PRESETS["fast"].score, steps=((100, 9), (1000, 9))),
+                         record=lambda *pair: told.append(pair))  # fmt: skip
+    assert [(step, held_out) for step, _, held_out in told] == [(9, None)]
+
+
 class CancelAfter:
     """A flag that is set at the n-th time it is looked at."""
 
