@@ -6,7 +6,9 @@ Streamlit: a figure is the plain dict that plotly understands, with a transparen
 own, so that the page's theme shows through.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -21,6 +23,8 @@ TITLES = {
     "true_graph": "true-density graph",
     "truth": "true geodesic",
 }
+# Where there is no truth, the fitted reference stands in for it, and is called so.
+OWN_TITLES = {"truth": "reference geodesic", "mixture": "mixture · reference"}
 PALETTE = {
     "straight": "#8C8C8C",
     "power": "#E69F00",
@@ -70,6 +74,16 @@ def style(method: str) -> dict:
     if method not in TITLES:
         raise ValueError(f"method: expected one of {', '.join(TITLES)}; got {method!r}")
     return {"color": PALETTE[method], "dash": list(DASH[method]), "title": TITLES[method]}
+
+
+def title(method: str, own: bool = False) -> str:
+    """A method's name for people; for one's own points the truth is a fitted reference."""
+    return OWN_TITLES.get(method, TITLES[method]) if own else TITLES[method]
+
+
+def plain(text: str) -> str:
+    """Text from outside as Markdown shows it literally."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]()<>#+-.!|$~:^=&" else c for c in text)
 
 
 def length_profile(profiles: list[Profile]) -> dict:
@@ -142,3 +156,80 @@ def _line(method: str, x: ndarray, y: ndarray, axis: str, legend: bool) -> dict:
         "line": line_style(method),
         "hovertemplate": "%{y:.3g}",
     }
+
+
+MODEL_TITLES = {"flow": "flow", "score_model": "score model"}
+MODEL_METHODS = {"flow": "flow", "score_model": "score"}  # a model has the color of the method that needs it
+
+
+def loss_curves(curves: Mapping[str, Any], height: int) -> dict:
+    """Training loss (thin) and held-out loss (thick) over the steps, one panel a model.
+
+    Args:
+        curves: "flow" and "score_model" -> an object with ``steps``, ``training`` and ``held_out``.
+        height: in pixels.
+
+    Returns:
+        A figure dict; the losses have units of their own (nats; squared noise), so each panel has its own axis.
+    """
+    layout = plain_layout(height) | {"showlegend": False, "margin": {"l": 10, "r": 10, "t": 8, "b": 10}}
+    data = []
+    for k, (model, title) in enumerate(MODEL_TITLES.items()):
+        curve = curves.get(model)
+        axis = "y" if k else "y2"
+        layout["yaxis" if k else "yaxis2"] = plain_axis() | {
+            "title": {"text": title, "font": {"size": 12}},
+            "domain": [0, 0.44] if k else [0.56, 1],
+            "anchor": "x",
+            "nticks": 4,
+        }
+        if curve is None or not curve.steps:
+            continue
+        color = PALETTE[MODEL_METHODS[model]]
+        for values, width, name in ((curve.training, 1.0, "training"), (curve.held_out, 2.5, "held out")):
+            if not values:
+                continue
+            shown = np.array([np.nan if value is None else value for value in values], float)
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": f"{title}, {name}",
+                    "x": np.asarray(curve.steps, float),
+                    "y": shown,
+                    "xaxis": "x",
+                    "yaxis": axis,
+                    "line": {"color": color, "width": width},
+                    "hovertemplate": "%{y:.3f}",
+                }
+            )
+    layout["xaxis"] |= {"title": {"text": "step", "font": {"size": 12}}, "anchor": "y", "rangemode": "tozero"}
+    return {"data": data, "layout": layout}
+
+
+class Curve(NamedTuple):
+    """Losses over the steps: like a training job's own, but read back from a file of models."""
+
+    steps: tuple[int, ...]
+    training: tuple[float, ...]
+    held_out: tuple[float | None, ...]
+
+
+def curves_of(about: Mapping[str, Any]) -> dict[str, Curve]:
+    """The loss curves that a file of models tells of; files from elsewhere may tell nothing, or nonsense."""
+    curves = {}
+    for model, made in about.get("models", {}).items():
+        losses, held_out = _pairs(made.get("losses")), _pairs(made.get("held_out_losses"))
+        if losses:
+            steps, training = zip(*losses)
+            curves[model] = Curve(steps, training, tuple(loss for _, loss in held_out))
+    return curves
+
+
+def _pairs(told: Any) -> list[tuple[Any, Any]]:
+    """Pairs of numbers (the second may be missing), or nothing."""
+    if not isinstance(told, list):
+        return []
+    numbers = (int, float, NoneType)
+    fine = all(isinstance(p, list) and len(p) == 2 and all(isinstance(x, numbers) for x in p) for p in told)
+    return [(step, loss) for step, loss in told] if fine else []

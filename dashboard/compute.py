@@ -7,67 +7,240 @@ Results are cached data, copied for each session. Keys are specs, never arrays.
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 
-from core import fields, methods, paths
+from core import fields, methods, mixtures, paths
 from core.methods import MethodSettings, PathReport, Scene
-from dashboard.controls import Point, SceneSpec
+from core.projections import Projection, Scaling, nearest
+from dashboard import library
+from dashboard.export import Frame
+from dashboard.specs import Axes, ExplorerSpec, Place, Point, SceneSpec
 
 BACKDROP_NODES = 200
 FIELD_NODES = 192
 # Methods whose models need torch: they join the picture when it is loaded.
 LEARNED_WITH_TORCH = ("flow", "score")
+# Default endpoints of the user's own points lie at these quantiles of the longest axis.
+NEAR_THE_ENDS = (0.1, 0.9)
+
+
+# --- scenes ---------------------------------------------------------------------------------------------------------
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _scene_without_models(spec: SceneSpec) -> Scene:
+    """The scene of a spec whose `models` is empty."""
+    if not spec.own:
+        return Scene.load(spec.dataset, spec.size, spec.seed, spec.preset)
+    upload = library.upload(spec.dataset, spec.columns)
+    points = scaling(spec).apply(upload.points)
+    if spec.size < len(points):
+        rows = np.random.default_rng(spec.seed).choice(len(points), spec.size, replace=False)
+        points = points[np.sort(rows)]
+    return Scene.from_points(points, library.title(spec.dataset))
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def scene(spec: SceneSpec) -> Scene:
-    """The scene of a spec."""
-    return Scene.load(spec.dataset, spec.size, spec.seed, spec.preset)
+    """The scene of a spec, with the models that were trained or loaded for it here.
+
+    Raises:
+        ValueError: where the user's points, or the columns chosen of them, cannot be used.
+    """
+    plain = _scene_without_models(replace(spec, models=""))
+    if not spec.models:
+        return plain
+    models = library.models(spec.models)
+    return plain.with_models(models.flow, models.score_model, spec.preset)
 
 
 @st.cache_data(max_entries=24, show_spinner=False)
-def backdrop(dataset: str) -> tuple[np.ndarray, fields.Box]:
-    """The true log density on a grid (R, C), and the box it covers; the same for every sample of the dataset."""
-    density = Scene.load(dataset).density
-    box = fields.box_around(density.sample(4000, seed=1), margin=0.1)
+def _scaling(dataset: str, columns: tuple[int, ...], scale: str) -> Scaling:
+    points = library.upload(dataset, columns).points
+    return Scaling.standard(points) if scale == "standard" else Scaling.none(points.shape[1])
+
+
+def scaling(spec: SceneSpec) -> Scaling:
+    """How the columns of the user's file were scaled; nothing for named datasets."""
+    return _scaling(spec.dataset, spec.columns, spec.scale) if spec.own else Scaling.none(2)
+
+
+def title(spec: SceneSpec) -> str:
+    """What the points are called."""
+    return scene(spec).title
+
+
+def fit_reference(spec: SceneSpec) -> None:
+    """Learn the reference density of the user's own points, before it is asked for."""
+    assert scene(spec).density is not None
+
+
+# --- the plane ------------------------------------------------------------------------------------------------------
+
+
+@st.cache_data(max_entries=24, show_spinner=False)
+def _projection(spec: SceneSpec, axes: Axes) -> Projection:
+    points = scene(spec).points
+    names = library.upload(spec.dataset, spec.columns).columns if spec.own else ("", "")
+    if points.shape[1] == 2:
+        return Projection.columns(0, 1, names)
+    return Projection.principal(points) if not axes else Projection.columns(*axes, names)
+
+
+def projection(spec: ExplorerSpec) -> Projection:
+    """From data space to the plane; the identity for two columns."""
+    return _projection(replace(spec.scene, models="", preset="fast"), spec.axes)
+
+
+@st.cache_data(max_entries=24, show_spinner=False)
+def _backdrop(spec: SceneSpec, axes: Axes) -> tuple[np.ndarray, fields.Box]:
+    density = scene(spec).density
+    if density.dim > 2:
+        shown = _projection(spec, axes).apply(scene(spec).points)
+        density = mixtures.fit_kernel_density(shown)
+        sample = shown
+    else:
+        sample = scene(spec).points if spec.own else density.sample(4000, seed=1)
+    box = fields.box_around(sample, margin=0.1)
     return fields.tabulate(density.log_density, box, BACKDROP_NODES), box
 
 
+def backdrop(spec: ExplorerSpec) -> tuple[np.ndarray, fields.Box]:
+    """The log density on a grid (R, C), and the box it covers.
+
+    The truth for named datasets (the same for every sample), the fitted reference for the user's own points; of more
+    than two columns, a kernel density of the projected points.
+    """
+    return _backdrop(_ground(spec.scene), spec.axes)
+
+
+def _ground(spec: SceneSpec) -> SceneSpec:
+    """The part of a spec that decides what lies under the paths."""
+    bare = replace(spec, models="", preset="fast")
+    return bare if spec.own else replace(bare, size=1000, seed=0)
+
+
 @st.cache_data(max_entries=24, show_spinner=False)
-def _field_grid(dataset: str) -> tuple[np.ndarray, fields.Box]:
-    """The true log density on the grid of the distance field: a little wider than the picture."""
-    density = Scene.load(dataset).density
-    box = fields.box_around(density.sample(4000, seed=1), margin=0.2)
+def _field_grid(spec: SceneSpec) -> tuple[np.ndarray, fields.Box]:
+    """The log density on the grid of the distance field: a little wider than the picture."""
+    density = scene(spec).density
+    box = fields.box_around(scene(spec).points if spec.own else density.sample(4000, seed=1), margin=0.2)
     return fields.tabulate(density.log_density, box, FIELD_NODES), box
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def field(dataset: str, start: Point, beta: float) -> fields.DistanceField | None:
-    """Distances from the start, for the live geodesic; None where the start lies outside the field's box."""
-    grid, box = _field_grid(dataset)
+def _field(spec: SceneSpec, start: Point, beta: float) -> fields.DistanceField | None:
+    grid, box = _field_grid(spec)
     if not box.contains(np.array([start])):
         return None
     return fields.distance_field(grid, box, np.array(start), beta)
 
 
+def field(spec: SceneSpec, start: Point, beta: float) -> fields.DistanceField | None:
+    """Distances from the start, for the live geodesic; None where the start lies outside the field's box."""
+    return _field(_ground(spec), start, beta)
+
+
+# --- endpoints ------------------------------------------------------------------------------------------------------
+
+
+def settle(spec: ExplorerSpec) -> ExplorerSpec:
+    """The spec with endpoints and columns to show that fit the scene: default ones where they are missing."""
+    points = scene(spec.scene).points
+    size, dim = points.shape
+    axes = spec.axes if dim > 2 and spec.axes and max(spec.axes) < dim else ()
+
+    def fits(place: Place | None) -> bool:
+        return (0 <= place < size) if isinstance(place, int) else (place is not None and dim == 2)
+
+    start, end = spec.start, spec.end
+    if not (fits(start) and fits(end)):
+        first, last = _default_places(replace(spec.scene, models="", preset="fast"))
+        start, end = start if fits(start) else first, end if fits(end) else last
+    return replace(spec, start=start, end=end, axes=axes)
+
+
+@st.cache_data(max_entries=24, show_spinner=False)
+def _default_places(spec: SceneSpec) -> tuple[Place, Place]:
+    """Two data points near the ends of the longest axis."""
+    points = scene(spec).points
+    along = Projection.principal(points).apply(points)[:, 0]
+    first, last = (int(np.abs(along - np.quantile(along, q)).argmin()) for q in NEAR_THE_ENDS)
+    if first == last:
+        last = (first + 1) % len(points)
+    if points.shape[1] > 2:
+        return first, last
+    (x0, y0), (x1, y1) = points[[first, last]].tolist()
+    return (float(f"{x0:.6g}"), float(f"{y0:.6g}")), (float(f"{x1:.6g}"), float(f"{y1:.6g}"))
+
+
+def position(spec: SceneSpec, place: Place) -> tuple[float, ...]:
+    """Where an endpoint is, in the space of the data."""
+    if isinstance(place, int):
+        return tuple(float(f"{x:.9g}") for x in scene(spec).points[place].tolist())
+    return tuple(place)
+
+
+def on_plane(spec: ExplorerSpec) -> tuple[Point, Point]:
+    """Where the endpoints are on the plane."""
+    assert spec.start is not None
+    assert spec.end is not None
+    at = np.array([position(spec.scene, spec.start), position(spec.scene, spec.end)])
+    (x0, y0), (x1, y1) = projection(spec).apply(at).tolist()
+    return (x0, y0), (x1, y1)
+
+
+def place_at(spec: ExplorerSpec, point: Point) -> Place:
+    """The endpoint that a position on the plane stands for: itself, or the nearest point of many columns."""
+    points = scene(spec.scene).points
+    if points.shape[1] == 2:
+        return point
+    return nearest(projection(spec).apply(points), np.array(point))
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+
 @st.cache_data(max_entries=512, show_spinner=False)
-def reports(
-    spec: SceneSpec, start: Point, end: Point, beta: float, names: tuple[str, ...], settings: MethodSettings
+def _reports(
+    spec: SceneSpec,
+    start: tuple[float, ...],
+    end: tuple[float, ...],
+    beta: float,
+    names: tuple[str, ...],
+    settings: MethodSettings,
 ) -> list[PathReport]:
-    """`core.methods.compare` for a spec."""
     return methods.compare(scene(spec), start, end, beta, names, settings)
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def profiles(
-    spec: SceneSpec, start: Point, end: Point, beta: float, names: tuple[str, ...], settings: MethodSettings
-) -> dict[str, paths.Profile]:
+def reports(spec: ExplorerSpec, names: tuple[str, ...]) -> list[PathReport]:
+    """`core.methods.compare` for a settled spec."""
+    assert spec.start is not None
+    assert spec.end is not None
+    start, end = position(spec.scene, spec.start), position(spec.scene, spec.end)
+    return _reports(spec.scene, start, end, spec.beta, names, spec.settings)
+
+
+def profiles(spec: ExplorerSpec, names: tuple[str, ...]) -> dict[str, paths.Profile]:
     """What each path meets on its way, by the scene's density."""
-    density = scene(spec).density
-    found = reports(spec, start, end, beta, names, settings)
-    return {r.method: paths.profile(r.path, density.log_density, beta) for r in found if len(r.path)}
+    density = scene(spec.scene).density
+    return {
+        r.method: paths.profile(r.path, density.log_density, spec.beta) for r in reports(spec, names) if len(r.path)
+    }
+
+
+def frame(spec: ExplorerSpec) -> Frame:
+    """The space that a settled spec's paths live in."""
+    assert spec.start is not None
+    assert spec.end is not None
+    own = spec.scene.own
+    columns = library.upload(spec.scene.dataset, spec.scene.columns).columns if own else ("x", "y")
+    source = library.title(spec.scene.dataset) if own else ""
+    start, end = position(spec.scene, spec.start), position(spec.scene, spec.end)
+    return Frame(columns, scaling(spec.scene), source, start, end)
 
 
 # --- models that need torch -----------------------------------------------------------------------------------------
@@ -80,7 +253,9 @@ def _loading() -> tuple[ThreadPoolExecutor, dict[tuple, Future]]:
 
 
 def is_warm(spec: SceneSpec, settings: MethodSettings) -> bool:
-    """Whether the scene's models are loaded; asks nobody to load them."""
+    """Whether the scene's models are loaded, or there are none; asks nobody to load them."""
+    if spec.own and not spec.models:
+        return True
     future = _loading()[1].get((spec, settings.neighbors, settings.segments))
     return future is not None and future.done()
 
@@ -90,14 +265,14 @@ def warm_up(spec: SceneSpec, settings: MethodSettings) -> Future:
     worker, asked = _loading()
     key = (spec, settings.neighbors, settings.segments)
     if key not in asked:
-        asked[key] = worker.submit(_run_once, scene(spec), settings)
+        asked[key] = worker.submit(_run_once, spec, settings)
     return asked[key]
 
 
-def _run_once(scene: Scene, settings: MethodSettings) -> None:
+def _run_once(spec: SceneSpec, settings: MethodSettings) -> None:
     import torch
 
     # One thread for each session's request: a pool of threads that wait for each other stalls on a busy machine.
     torch.set_num_threads(1)
-    start, end = scene.points[0], scene.points[-1]
-    methods.compare(scene, start, end, 1.0, LEARNED_WITH_TORCH, settings)
+    points = scene(spec).points
+    methods.compare(scene(spec), points[0], points[-1], 1.0, LEARNED_WITH_TORCH, settings)

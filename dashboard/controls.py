@@ -1,190 +1,75 @@
-"""Widgets and URL parameters -> frozen specs. Owns every widget key, every URL parameter, and nothing else.
+"""Widgets and links -> frozen specs. Owns every widget key of the sidebar, and what the session remembers.
 
-A choice lives in one place: the session state, under its parameter's name. Widgets are bound to it by key, the URL is
+A choice lives in one place: the session state, under its parameter's name. Widgets are bound to it by key, the link is
 read into it when it changed under us (first run, an opened link, the back button) and written from it at each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import io
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from core import datasets, methods
-from dashboard import charts
-
-Point = tuple[float, float]
-
-SIZES = (200, 500, 1000, 2000, 5000)
-LARGEST_SIZE = 10_000
-BETAS = (0.0, 0.1, 0.2, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
-MARKS = {0.5: "½ = 1/D"}
-FARTHEST = 1e6  # data units: coordinates beyond this are a slip
-DEFAULT_METHODS = ("truth", "score", "mixture", "flow", "power")
-# Rows and drawing order: the truth first, then from the best to the crudest.
-METHOD_ORDER = ("truth", "score", "mixture", "kde", "flow", "true_graph", "power", "straight")
-MODEL_TITLES = {"fast": "fast (our recipe)", "paper": "paper (its hyperparameters)"}
-
-# Endpoints that show something on each dataset.
-ENDPOINTS: dict[str, tuple[Point, Point]] = {
-    "standard_normal": ((-1.6, -0.9), (1.2, 1.5)),
-    "gaussian_mixture": ((0.9, 0.4), (7.9, 0.4)),
-    "circle": ((-0.95, -0.25), (0.9, 0.35)),
-    "spiral": ((0.12, 0.22), (0.05, -1.72)),
-    "two_spirals": ((0.35, -0.78), (-0.52, 0.68)),
-}
-
-
-@dataclass(frozen=True)
-class SceneSpec:
-    """Which points, truth and models; small and hashable, so that it is a cache key."""
-
-    dataset: str
-    size: int
-    seed: int
-    preset: str
-
-    @property
-    def title(self) -> str:
-        """The dataset's name for people."""
-        return datasets.TITLES[self.dataset]
-
-
-@dataclass(frozen=True)
-class ExplorerSpec:
-    """Everything that the explorer page shows."""
-
-    scene: SceneSpec
-    beta: float
-    methods: tuple[str, ...]
-    settings: methods.MethodSettings
-    start: Point
-    end: Point
-
-
-# --- parameters: how each is read from a URL, written to it, and what it is by default -----------------------------
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        number = int(text)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        number = float(text)
-        if not low <= number <= high:  # NaN is not, either
-            raise ValueError
-        return number
-
-    return read
-
-
-def _beta(text: str) -> float:
-    return 0.5 if text.strip().upper() == "1/D" else _number(0.0, 10.0)(text)
-
-
-def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in names:
-            raise ValueError
-        return text
-
-    return read
-
-
-def _methods(text: str) -> list[str]:
-    wanted = [name for name in text.split(",") if name]
-    if not set(wanted) <= set(methods.NAMES):
-        raise ValueError
-    return [name for name in METHOD_ORDER if name in wanted]
-
-
-def _point(text: str) -> Point:
-    x, y = (_number(-FARTHEST, FARTHEST)(part) for part in text.split(","))
-    return x, y
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One choice: its name in the URL and the session state, its default, and its way into and out of a URL."""
-
-    name: str
-    default: Any
-    read: Callable[[str], Any]
-    wanted: str
-    write: Callable[[Any], str] = str
-
-
-def _write_point(point: Point) -> str:
-    return ",".join(f"{number:.6g}" for number in point)
-
-
-PARAMETERS = (
-    Parameter("dataset", "two_spirals", _one_of(datasets.NAMES), f"one of {', '.join(datasets.NAMES)}"),
-    Parameter("size", 1000, _whole(20, LARGEST_SIZE), f"a whole number from 20 to {LARGEST_SIZE}"),
-    Parameter("seed", 0, _whole(0, 2**31 - 1), "a whole number >= 0"),
-    Parameter("models", "fast", _one_of(methods.PRESETS), f"one of {', '.join(methods.PRESETS)}"),
-    Parameter("beta", 1.0, _beta, "a number from 0 to 10, or 1/D", lambda beta: f"{beta:.6g}"),
-    Parameter("methods", list(DEFAULT_METHODS), _methods, f"some of {', '.join(methods.NAMES)}", ",".join),
-    Parameter("k", 20, _whole(2, 100), "a whole number from 2 to 100"),
-    Parameter("S", 10, _whole(1, 50), "a whole number from 1 to 50"),
-    Parameter("d", 2.0, _number(0.1, 10.0), "a number from 0.1 to 10", lambda d: f"{d:.6g}"),
-    Parameter("T", 200, _whole(20, 1000), "a whole number from 20 to 1000"),
-    Parameter("start", None, _point, "two numbers, x,y", _write_point),
-    Parameter("end", None, _point, "two numbers, x,y", _write_point),
+from core.tables import Upload
+from dashboard import charts, library
+from dashboard.specs import (
+    BETAS,
+    DATASETS,
+    LARGEST_SIZE,
+    METHOD_ORDER,
+    PARAMETERS,
+    PRESETS,
+    SCALES,
+    SIZES,
+    ExplorerSpec,
+    Place,
+    Preset,
+    SceneSpec,
+    default_endpoints,
+    is_own,
+    read_url,
+    write_url,
 )
 
-
-def read_url(params: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """URL parameters -> a value for every choice, and a sentence for each parameter that could not be used.
-
-    What is missing or unusable takes its default; endpoints take their dataset's.
-    """
-    values: dict[str, Any] = {}
-    complaints = []
-    for parameter in PARAMETERS:
-        values[parameter.name] = parameter.default
-        if parameter.name in params:
-            try:
-                values[parameter.name] = parameter.read(params[parameter.name])
-            except ValueError:
-                shown = params[parameter.name][:40]
-                complaints.append(f"`{parameter.name}` should be {parameter.wanted}; the link says “{shown}”.")
-    known = {parameter.name for parameter in PARAMETERS}
-    complaints += [
-        f"The link has a parameter `{name[:40]}` that means nothing here." for name in params if name not in known
-    ]
-    start, end = ENDPOINTS[values["dataset"]]
-    values["start"], values["end"] = values["start"] or start, values["end"] or end
-    return values, complaints
-
-
-def write_url(values: Mapping[str, Any]) -> dict[str, str]:
-    """The shortest set of URL parameters that `read_url` turns into these values."""
-    start, end = ENDPOINTS[values["dataset"]]
-    defaults = {parameter.name: parameter.default for parameter in PARAMETERS} | {"start": start, "end": end}
-    return {p.name: p.write(values[p.name]) for p in PARAMETERS if values[p.name] != defaults[p.name]}
+MODEL_TITLES = {"fast": "fast (our recipe)", "paper": "paper (its hyperparameters)"}
+SCALE_TITLES = {"given": "as given", "standard": "standardized"}
+NOT_A_MIXTURE = " · not a mixture"
+# The user's points at first: at most so many of them, fewer in many dimensions, where every density is dear; and
+# standardized where two columns differ in spread by more than this.
+FIRST_SIZES, UNLIKE_SPREADS = {5: 5000, 10: 2000, 50: 1000}, 5.0
+PASTED, DRAWN = "pasted text", "drawn points"
+FEWEST_POINTS = 20
+GONE = "These points are no longer on this server: bring the file again, then the link works."
 
 
 # --- the session ----------------------------------------------------------------------------------------------------
 
 
 def sync_with_url() -> list[str]:
-    """Take over the URL where it changed under us; the sentences about what could not be used."""
+    """Take over the link where it changed under us; the sentences about what could not be used."""
     found = st.query_params.to_dict()
-    if found == st.session_state.get("url"):
+    shown = st.session_state.get("dataset", "")
+    gone = is_own(shown) and not library.has(shown)
+    if found == st.session_state.get("url") and not gone:
         return []
     values, complaints = read_url(found)
+    if is_own(values["dataset"]) and not library.has(values["dataset"]):
+        complaints.append(GONE)
+        values, _ = read_url({name: text for name, text in found.items() if name in ("beta", "methods")})
     st.session_state.update(values)
+    if is_own(values["dataset"]):
+        _remember(values["dataset"])
+        problem = _unusable(values["dataset"], values["columns"])
+        st.session_state["columns refused"], st.session_state["columns in use"] = "", tuple(values["columns"])
+        if problem:
+            _adopt(values["dataset"])
+            if values["columns"]:
+                complaints.append(problem)
     _write_url()
     return complaints
 
@@ -197,46 +82,43 @@ def _write_url() -> None:
 
 
 def current() -> ExplorerSpec:
-    """The spec of what is chosen now; also writes it to the URL."""
+    """The spec of what is chosen now; also writes it to the link."""
     _write_url()
     s = st.session_state
+    own = is_own(s["dataset"])
     return ExplorerSpec(
-        SceneSpec(s["dataset"], s["size"], s["seed"], s["models"]),
+        SceneSpec(s["dataset"], s["size"], s["seed"], s["models"], s["columns in use"] if own else (), s["scale"]),
         float(s["beta"]),
-        tuple(name for name in METHOD_ORDER if name in s["methods"]),
+        tuple(name for name in METHOD_ORDER if name in s["methods"] and not (own and name == "true_graph")),
         methods.MethodSettings(neighbors=s["k"], segments=s["S"], intrinsic_dim=float(s["d"]), steps=s["T"]),
-        tuple(s["start"]),
-        tuple(s["end"]),
+        s["start"],
+        s["end"],
+        s["axes"],
     )
 
 
-def set_endpoints(start: Point, end: Point) -> None:
+def set_endpoints(start: Place | None, end: Place | None) -> None:
     """Move the endpoints."""
-    st.session_state["start"], st.session_state["end"] = tuple(start), tuple(end)
-
-
-def default_endpoints() -> None:
-    """The endpoints of the chosen dataset."""
-    set_endpoints(*ENDPOINTS[st.session_state["dataset"]])
-
-
-def swap() -> None:
-    """B becomes A."""
-    set_endpoints(st.session_state["end"], st.session_state["start"])
+    st.session_state["start"], st.session_state["end"] = start, end
 
 
 def random_pair(points: np.ndarray) -> None:
     """Two different points of the sample, other ones at each call."""
     draw = st.session_state["draws"] = st.session_state.get("draws", 0) + 1
-    i, j = np.random.default_rng(draw).choice(len(points), 2, replace=False)
+    i, j = (int(row) for row in np.random.default_rng(draw).choice(len(points), 2, replace=False))
+    if points.shape[1] > 2:
+        return set_endpoints(i, j)
     (x1, y1), (x2, y2) = points[[i, j]].round(6).tolist()
-    set_endpoints((x1, y1), (x2, y2))
+    return set_endpoints((x1, y1), (x2, y2))
 
 
 def reset() -> None:
     """Everything as it was at the first visit, except the dataset."""
-    values, _ = read_url({"dataset": st.session_state["dataset"]})
+    dataset = st.session_state["dataset"]
+    values, _ = read_url({"dataset": dataset})
     st.session_state.update(values)
+    if is_own(dataset):
+        _adopt(dataset)
 
 
 def apply(query: Mapping[str, str]) -> None:
@@ -244,99 +126,192 @@ def apply(query: Mapping[str, str]) -> None:
     st.session_state.update(read_url(query)[0])
 
 
-# --- presets: each teaches one thing --------------------------------------------------------------------------------
+def lesson() -> Preset | None:
+    """The preset that the page shows just now, if it shows one."""
+    shown = {p.name: st.session_state[p.name] for p in PARAMETERS}
+    return next((preset for preset in PRESETS if read_url(preset.query)[0] == shown), None)
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A picture with a lesson: a title, one sentence, and the URL parameters that make it."""
-
-    title: str
-    lesson: str
-    query: dict[str, str]
+# --- the user's own points ------------------------------------------------------------------------------------------
 
 
-PRESETS = (
-    Preset(
-        "Follow the data",
-        "The straight line crosses the empty gap and pays for it; the geodesic walks both arms.",
-        {"dataset": "two_spirals", "methods": "truth,mixture,straight"},
-    ),
-    Preset(
-        "Power weights wander",
-        "Even on one Gaussian the power graph is longer than a straight line: its densities are too rough.",
-        {"dataset": "standard_normal", "methods": "truth,power,straight"},
-    ),
-    Preset(
-        "Density is the bottleneck",
-        "The same graph with the true density is nearly right. What power weights lack is a density, not a graph.",
-        {"dataset": "gaussian_mixture", "methods": "truth,true_graph,flow,power"},
-    ),
-    Preset(
-        "Relaxation smooths",
-        "The score-relaxed path starts as the flow's jagged graph path and ends next to the truth.",
-        {"dataset": "circle", "methods": "truth,score,flow"},
-    ),
-    Preset(
-        "Which way around?",
-        "Two ways of nearly equal length: move A or B a little and the geodesic jumps to the other side.",
-        {"dataset": "circle", "methods": "truth,mixture,flow", "start": "-1,0.02", "end": "1,-0.06"},
-    ),
-    Preset(
-        "β near 0: almost Euclid",
-        "With β = 0.1 the density hardly matters, and every method agrees.",
-        {"dataset": "spiral", "beta": "0.1", "methods": "truth,score,mixture,flow,power"},
-    ),
-    Preset(
-        "β = 3: ridges rule",
-        "A high β makes the path climb to the ridge of the density at once and stay there.",
-        {"dataset": "gaussian_mixture", "beta": "3", "methods": "truth,score,mixture,flow"},
-    ),
-    Preset(
-        "The paper's recipe on spirals",
-        "With the paper's hyperparameters the flow blurs the arms and sliced score matching hardly learns them.",
-        {"dataset": "two_spirals", "models": "paper", "methods": "truth,score,mixture,flow"},
-    ),
-)
+def _remember(dataset: str) -> None:
+    """List the file among this session's datasets."""
+    known = st.session_state.setdefault("own", [])
+    if dataset not in known:
+        known.append(dataset)
+
+
+def _adopt(dataset: str) -> None:
+    """Show the user's own points, with defaults that fit them."""
+    s, read = st.session_state, library.upload(dataset)
+    _remember(dataset)
+    s["dataset"], s["seed"] = dataset, 0
+    s["columns"] = [read.choices.index(name) for name in read.suggested[:2]]
+    if _unusable(dataset, s["columns"]):  # too few rows have both: then all columns, which do
+        s["columns"] = [read.choices.index(name) for name in read.columns]
+    spread = library.upload(dataset, tuple(s["columns"])).points.std(axis=0)
+    s["scale"] = "standard" if len(spread) > 2 or spread.max() > UNLIKE_SPREADS * spread.min() else "given"
+    _fit_to_columns()
+
+
+def _unusable(dataset: str, columns: list[int]) -> str:
+    """Why these columns of the user's file cannot be used; empty where they can."""
+    if len(columns) < 2:
+        return "Choose at least two columns."
+    try:
+        library.upload(dataset, tuple(columns))
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
+def _fit_to_columns() -> None:
+    """β, d, n and the endpoints as they are usual for so many columns; nothing while they cannot be used."""
+    s = st.session_state
+    dim = len(s["columns"])
+    s["columns refused"] = _unusable(s["dataset"], s["columns"])
+    if s["columns refused"]:
+        return
+    s["columns in use"] = tuple(s["columns"])
+    s["beta"], s["d"] = (1.0, 2.0) if dim == 2 else (float(f"{1 / dim:.6g}"), float(dim))
+    s["axes"] = ()
+    if dim > 2:
+        s["scale"] = "standard"
+    most = next(size for most_dim, size in FIRST_SIZES.items() if dim <= most_dim)
+    s["size"] = min(len(library.upload(s["dataset"], tuple(s["columns"])).points), most)
+    set_endpoints(None, None)
+
+
+def _dataset_changed() -> None:
+    s = st.session_state
+    s.pop("refused", None)
+    s["drawing"] = False
+    if is_own(s["dataset"]):
+        if library.has(s["dataset"]):
+            return _adopt(s["dataset"])
+        s["own"].remove(s["dataset"])
+        s["refused"], s["dataset"] = GONE, PARAMETERS[0].default
+    if s["beta"] not in BETAS:
+        s["beta"] = 1.0
+    s["columns"], s["scale"], s["axes"], s["d"] = [], "given", (), 2.0
+    return set_endpoints(*default_endpoints(s["dataset"]))
+
+
+def _forget_endpoints() -> None:
+    set_endpoints(None, None)
+
+
+def take(data: bytes, name: str) -> bool:
+    """Bring points to the page; where they cannot be used, all stays as it was and a sentence says why."""
+    try:
+        dataset, _ = library.keep(data, name)
+    except ValueError as problem:
+        st.session_state["refused"] = str(problem)
+        return False
+    st.session_state.pop("refused", None)
+    st.session_state["drawing"] = False
+    _adopt(dataset)
+    return True
+
+
+def _take_file() -> None:
+    file = st.session_state["file"]
+    if file is not None:
+        take(file.getvalue(), file.name)
+
+
+def _take_text() -> None:
+    take(st.session_state["text"].encode(), PASTED)
+
+
+# --- drawing points -------------------------------------------------------------------------------------------------
+
+
+def is_drawing() -> bool:
+    """Whether the plane is a canvas now."""
+    return bool(st.session_state.get("drawing"))
+
+
+def drawn_points() -> np.ndarray:
+    """What was drawn so far, (N, 2)."""
+    strokes = st.session_state.get("strokes", [])
+    return np.array([point for stroke in strokes for point in stroke], dtype=float).reshape(-1, 2)
+
+
+def add_stroke(points: tuple[tuple[float, float], ...]) -> None:
+    """One more stroke of the spray."""
+    st.session_state.setdefault("strokes", []).append(points)
+
+
+def _start_drawing() -> None:
+    st.session_state["drawing"] = True
+    st.session_state.setdefault("strokes", [])
+
+
+def _stop_drawing() -> None:
+    st.session_state["drawing"] = False
+
+
+def _undo_stroke() -> None:
+    st.session_state["strokes"] = st.session_state["strokes"][:-1]
+
+
+def _clear_strokes() -> None:
+    st.session_state["strokes"] = []
+
+
+def _use_strokes() -> None:
+    text = io.StringIO()
+    np.savetxt(text, drawn_points(), fmt="%.6g", delimiter=",", header="x,y", comments="")
+    take(text.getvalue().encode(), DRAWN)
+
+
+def drawing_bar() -> None:
+    """What one can do with the strokes, above the canvas."""
+    count = len(drawn_points())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"##### Draw points · {count}")
+        st.button("Undo", icon=":material/undo:", on_click=_undo_stroke, disabled=not count)
+        st.button("Clear", icon=":material/delete:", on_click=_clear_strokes, disabled=not count)
+        st.button("Leave", icon=":material/close:", on_click=_stop_drawing, help="Back to the data shown before")
+        st.button(
+            "Use these points",
+            icon=":material/check:",
+            type="primary",
+            on_click=_use_strokes,
+            disabled=count < FEWEST_POINTS,
+            help=f"At least {FEWEST_POINTS} points are needed.",
+        )
 
 
 # --- widgets --------------------------------------------------------------------------------------------------------
 
 
-def _beta_label(beta: float) -> str:
-    return MARKS.get(beta, f"{beta:.4g}")
-
-
 def sidebar() -> None:
-    """The left column: data, models, β, methods, presets, advanced."""
+    """The left column down to the methods; the rest is `sidebar_end`, so that training can stand between them."""
     with st.sidebar:
         st.markdown("### Geodesic explorer")
         st.selectbox(
             "Data",
-            datasets.NAMES,
+            [*DATASETS, *st.session_state.get("own", [])],
             key="dataset",
-            format_func=datasets.TITLES.__getitem__,
-            on_change=default_endpoints,
+            format_func=_dataset_title,
+            on_change=_dataset_changed,
             persist_state="session",
         )
-        sizes = sorted({*SIZES, st.session_state["size"]})
-        st.select_slider("Sample size n", sizes, key="size", persist_state="session")
-        betas = sorted({*BETAS, st.session_state["beta"]})
-        st.select_slider(
-            "Inverse temperature β",
-            betas,
-            key="beta",
-            format_func=_beta_label,
-            persist_state="session",
-            help="The metric is p^(−2β): at β = 0 the straight line wins, at high β only the density counts. "
-            "β = 1/D keeps the picture alike in every dimension.",
-        )
+        _bring_points()
+        if is_own(st.session_state["dataset"]):
+            _own_points()
+        _size()
+        _beta()
+        own = is_own(st.session_state["dataset"])
         st.pills(
             "Methods",
-            METHOD_ORDER,
+            [name for name in METHOD_ORDER if not (own and name == "true_graph")],
             selection_mode="multi",
             key="methods",
-            format_func=charts.TITLES.__getitem__,
+            format_func=lambda name: charts.title(name, own),
             persist_state="session",
         )
         st.radio(
@@ -345,8 +320,13 @@ def sidebar() -> None:
             key="models",
             format_func=MODEL_TITLES.__getitem__,
             persist_state="session",
-            help="Shipped for sample seed 0: fast at n = 200 to 5000, paper at n = 1000.",
+            help="Shipped for sample seed 0: fast at n = 200 to 5000, paper at n = 1000. All else can be trained here.",
         )
+
+
+def sidebar_end() -> None:
+    """The left column below the training: presets and advanced."""
+    with st.sidebar:
         with st.popover("Presets", icon=":material/school:", width="stretch"):
             for preset in PRESETS:
                 st.button(preset.title, help=preset.lesson, width="stretch", on_click=apply, args=(preset.query,))
@@ -355,11 +335,124 @@ def sidebar() -> None:
             st.number_input("Sample seed", 0, 2**31 - 1, key="seed", help="Models are shipped for seed 0.", **keep)
             st.number_input("k, neighbors in the graph", 2, 100, key="k", **keep)
             st.number_input("S, segments of an edge", 1, 50, key="S", **keep)
-            st.number_input("d, intrinsic dimension of power weights", 0.1, 10.0, step=0.5, key="d", **keep)
+            st.number_input("d, intrinsic dimension of power weights", 0.1, 50.0, step=0.5, key="d", **keep)
             st.number_input("T, steps of a relaxed path", 20, 1000, step=20, key="T", **keep)
 
 
-def lesson() -> Preset | None:
-    """The preset that the page shows just now, if it shows one."""
-    shown = {p.name: st.session_state[p.name] for p in PARAMETERS}
-    return next((preset for preset in PRESETS if read_url(preset.query)[0] == shown), None)
+def _dataset_title(name: str) -> str:
+    if is_own(name):
+        return library.title(name) if library.has(name) else "points that have gone"
+    return datasets.TITLES[name] + (NOT_A_MIXTURE if name in datasets.EXTRA else "")
+
+
+def _bring_points() -> None:
+    with st.popover("Bring your own points", icon=":material/upload_file:", width="stretch"):
+        st.file_uploader(
+            "A file of points",
+            key="file",
+            on_change=_take_file,
+            help="CSV, TSV or other text, NPY, NPZ with one array, Parquet; 20 to 100,000 rows, up to 20 MB. "
+            "It stays in the memory of the server that you started.",
+        )
+        st.text_area("Or paste a table", key="text", height=100, placeholder="x, y\n0.1, 0.7\n…")
+        st.button("Use the text", on_click=_take_text, width="stretch", disabled=not st.session_state.get("text"))
+        st.button("Or draw points by hand", icon=":material/draw:", on_click=_start_drawing, width="stretch")
+    if "refused" in st.session_state:
+        st.error(st.session_state["refused"], icon=":material/error:")
+
+
+def _own_points() -> None:
+    """What was read, and which columns of it are used."""
+    s = st.session_state
+    everything = library.upload(s["dataset"])
+    in_use = s["columns in use"]
+    read = library.upload(s["dataset"], in_use)
+    with st.expander(_summary(read), icon=":material/table:"):
+        st.markdown("\n".join(f"- {charts.plain(note)}" for note in read.notes) or "Everything was used as it came.")
+    if len(everything.choices) > 2:
+        st.multiselect(
+            "Columns",
+            range(len(everything.choices)),
+            key="columns",
+            format_func=everything.choices.__getitem__,
+            on_change=_fit_to_columns,
+            max_selections=50,
+            persist_state="session",
+        )
+        if s.get("columns refused"):
+            st.warning(f"{charts.plain(s['columns refused'])} Until then the last choice is shown.")
+        measured = [everything.choices.index(name) for name in everything.suggested]
+        if len(measured) > 2 and s["columns"] != measured:
+            st.button(
+                f"Use all {len(measured)} columns",
+                on_click=_use_columns,
+                args=(measured,),
+                width="stretch",
+                help="All columns of numbers, but for row numbers and labels such as classes.",
+            )
+    st.radio(
+        "Scale",
+        SCALES,
+        key="scale",
+        format_func=SCALE_TITLES.__getitem__,
+        horizontal=True,
+        on_change=_forget_endpoints,
+        persist_state="session",
+        help="Standardized: each column less its mean, over its standard deviation, so that units do not matter.",
+    )
+    if len(in_use) > 2:
+        names = read.columns
+        st.selectbox(
+            "Seen along",
+            [(), *combinations(range(len(names)), 2)],
+            key="axes",
+            format_func=lambda pair: " × ".join(names[i] for i in pair) if pair else "principal components",
+            persist_state="session",
+        )
+
+
+def _use_columns(columns: list[int]) -> None:
+    st.session_state["columns"] = columns
+    _fit_to_columns()
+
+
+def _summary(read: Upload) -> str:
+    said = f"{len(read.points)} rows, {len(read.columns)} columns"
+    return f"{said}, {len(read.notes)} note{'s' if len(read.notes) > 1 else ''}" if read.notes else said
+
+
+def _size() -> None:
+    s = st.session_state
+    most = LARGEST_SIZE
+    if is_own(s["dataset"]):
+        most = min(LARGEST_SIZE, len(library.upload(s["dataset"], s["columns in use"]).points))
+        s["size"] = min(s["size"], most)
+    sizes = sorted({*(size for size in SIZES if size <= most), s["size"], *([most] if most < LARGEST_SIZE else [])})
+    if len(sizes) > 1:
+        st.select_slider("Sample size n", sizes, key="size", on_change=_forget_rows, persist_state="session")
+
+
+def _forget_rows() -> None:
+    """Data points have other numbers in another sample."""
+    if isinstance(st.session_state["start"], int):
+        set_endpoints(None, None)
+
+
+def _beta() -> None:
+    s = st.session_state
+    dim = max(2, len(s["columns in use"])) if is_own(s["dataset"]) else 2
+    natural = float(f"{1 / dim:.6g}")
+    marks = {natural: "½ = 1/D" if dim == 2 else f"{natural:.4g} = 1/D"}
+    st.select_slider(
+        "Inverse temperature β",
+        sorted({*BETAS, s["beta"], natural}),
+        key="beta",
+        format_func=lambda beta: marks.get(beta, f"{beta:.4g}"),
+        persist_state="session",
+        help="The metric is p^(−2β): at β = 0 the straight line wins, at high β only the density counts. "
+        "β = 1/D keeps the picture alike in every dimension.",
+    )
+    if dim > 2 and s["beta"] == natural:
+        st.caption(
+            f"β = 1/{dim}: log densities grow with the number of columns, and 1/D keeps lengths as spread as in one."
+        )

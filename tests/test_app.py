@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import checkpoints, methods
-from dashboard import compute, controls
+from core import checkpoints, datasets, methods
+from dashboard import compute, library, specs
 
 APP = str(Path(__file__).parents[1] / "dashboard" / "app.py")
 
@@ -42,7 +43,7 @@ def test_opens_and_says_what_is_shown(app):
 @pytest.mark.parametrize("name", ["gaussian_mixture", "circle", "spiral", "two_spirals"])
 def test_dataset(app, name):
     healthy(app.selectbox(key="dataset").set_value(name).run())
-    assert app.session_state["start"] == controls.ENDPOINTS[name][0]
+    assert app.session_state["start"] == specs.ENDPOINTS[name][0]
     assert url(app).get("dataset", "two_spirals") == name
 
 
@@ -70,11 +71,11 @@ def test_advanced(app, key, value):
     assert float(url(app)[key]) == value
 
 
-@pytest.mark.parametrize("preset", controls.PRESETS, ids=lambda p: p.title)
+@pytest.mark.parametrize("preset", specs.PRESETS, ids=lambda p: p.title)
 def test_presets_set_what_they_say(app, preset):
     by_label(app.button, preset.title).click()
     healthy(app.run())
-    wanted, _ = controls.read_url(preset.query)
+    wanted, _ = specs.read_url(preset.query)
     assert {name: app.session_state[name] for name in wanted} == wanted
 
 
@@ -99,12 +100,12 @@ def test_tabs(app, tab):
 
 def test_nonsense_in_every_parameter_is_answered_and_the_page_goes_on():
     test = AppTest.from_file(APP, default_timeout=120)
-    for parameter in controls.PARAMETERS:
+    for parameter in specs.PARAMETERS:
         test.query_params[parameter.name] = "nonsense"
     test.query_params["what"] = "ever"
     healthy(test.run())
     said = test.warning[0].value
-    assert all(f"`{parameter.name}`" in said for parameter in controls.PARAMETERS)
+    assert all(f"`{parameter.name}`" in said for parameter in specs.PARAMETERS)
     assert "`what`" in said
     healthy(test.run())
     assert len(test.warning) == 0  # said once
@@ -138,9 +139,109 @@ def test_a_damaged_model_leaves_the_page_whole(monkeypatch):
     test.query_params["size"] = "321"  # a scene that no other test has warmed
     test.query_params["methods"] = "truth,flow"
     healthy(test.run())
-    spec = controls.SceneSpec("circle", 321, 0, "fast")
+    spec = specs.SceneSpec("circle", 321, 0, "fast")
     settings = methods.MethodSettings(intrinsic_dim=2.0)
     compute.warm_up(spec, settings).result(timeout=60)
     healthy(test.run())
-    reports = compute.reports(spec, (0.0, 1.0), (1.0, 0.0), 1.0, ("truth", "flow"), settings)
+    shown = specs.ExplorerSpec(spec, 1.0, ("truth", "flow"), settings, (0.0, 1.0), (1.0, 0.0))
+    reports = compute.reports(shown, ("truth", "flow"))
     assert [r.status.name for r in reports] == ["CONVERGED", "UNREADABLE"]
+
+
+# --- one's own points ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own():
+    """A file of four columns on the server, one of them mostly empty; its dataset name."""
+    table = np.random.default_rng(0).normal(size=(80, 4)) * [1, 2, 3, 4]
+    lines = [
+        ",".join(f"{x:.4f}" for x in row[:3]) + (f",{row[3]:.4f}" if i < 5 else ",") for i, row in enumerate(table)
+    ]
+    return library.keep("\n".join(["a,b,c,d", *lines]).encode(), "mine.csv")[0]
+
+
+def open_own(dataset, **query):
+    test = AppTest.from_file(APP, default_timeout=120)
+    for name, value in {"dataset": dataset, "methods": "truth,power", **query}.items():
+        test.query_params[name] = value
+    return healthy(test.run())
+
+
+def test_a_link_to_own_points_opens_them(own):
+    test = open_own(own)
+    assert len(test.warning) == 0
+    assert url(test)["columns"] == "0,1"
+    assert test.session_state["size"] == 80
+    assert any("mine" in text.value for text in test.markdown)
+
+
+@pytest.mark.parametrize("columns", ["0,99", "3,0", "0"])
+def test_columns_that_cannot_be_used_are_a_sentence(own, columns):
+    test = open_own(own, columns=columns)
+    assert len(test.warning) == 1
+    assert url(test)["columns"] == "0,1"
+
+
+def test_columns_are_chosen_and_the_last_good_choice_stays(own):
+    test = open_own(own)
+    columns = test.multiselect(key="columns")
+    healthy(columns.set_value([0, 1, 2]).run())
+    assert test.session_state["beta"] == pytest.approx(1 / 3, abs=1e-6)
+    assert test.session_state["scale"] == "standard"
+    healthy(test.selectbox(key="axes").set_value((0, 2)).run())
+    healthy(by_label(test.button, "Random").click().run())
+    assert url(test)["start"].startswith("#")
+    for unusable in ([1], [0, 3], []):  # column 3 leaves five rows
+        healthy(test.multiselect(key="columns").set_value(unusable).run())
+        assert any("Until then the last choice is shown" in text.value for text in test.warning)
+        assert any("D = 3" in text.value for text in test.markdown)
+    healthy(test.multiselect(key="columns").set_value([0, 2]).run())
+    assert not any("D = " in text.value for text in test.markdown)
+    healthy(by_label(test.button, "Reset").click().run())
+    assert url(test)["columns"] == "0,1"
+
+
+@pytest.mark.parametrize("tab", ["Where the length goes", "Models", "Data"])
+@pytest.mark.parametrize("columns", ["0,1", "0,1,2"])
+def test_tabs_of_own_points(own, tab, columns):
+    test = open_own(own, columns=columns)
+    test.session_state["tab"] = tab
+    healthy(test.run())
+
+
+def test_points_that_have_gone_are_a_sentence(own, monkeypatch):
+    monkeypatch.setattr(library, "has", lambda dataset: False)
+    test = open_own(own, beta="0.5")
+    assert "no longer on this server" in test.warning[0].value
+    assert test.session_state["dataset"] == "two_spirals"
+    assert url(test)["beta"] == "0.5"
+
+
+def test_a_bad_paste_leaves_all_as_it_was(app):
+    app.text_area(key="text").set_value("nothing, here\n1,2").run()
+    healthy(by_label(app.button, "Use the text").click().run())
+    assert "pasted text" in app.error[0].value
+    assert app.session_state["dataset"] == "standard_normal"
+
+
+def test_a_paste_is_shown(app):
+    rows = np.random.default_rng(1).normal(size=(40, 2))
+    app.text_area(key="text").set_value("\n".join(f"{x:.3f}; {y:.3f}" for x, y in rows)).run()
+    healthy(by_label(app.button, "Use the text").click().run())
+    assert specs.is_own(app.session_state["dataset"])
+
+
+@pytest.mark.parametrize("name", datasets.EXTRA)
+def test_datasets_that_are_not_mixtures_say_so(app, name):
+    healthy(app.selectbox(key="dataset").set_value(name).run())
+    assert "not a mixture" in app.selectbox(key="dataset").options[list(specs.DATASETS).index(name)]
+
+
+def test_the_canvas(app):
+    healthy(by_label(app.button, "Or draw points").click().run())
+    assert any("Draw points · 0" in text.value for text in app.markdown)
+    app.session_state["strokes"] = [tuple(map(tuple, np.random.default_rng(2).normal(size=(30, 2)).tolist()))]
+    healthy(app.run())
+    healthy(by_label(app.button, "Use these points").click().run())
+    assert app.session_state["size"] == 30

@@ -5,6 +5,7 @@ Overlay) and is told about clicks and moves through a callback; the component se
 browser does not hold them yet. The plane knows nothing about ``core``.
 """
 
+import dataclasses
 import filecmp
 import functools
 import importlib.util
@@ -14,7 +15,7 @@ import os
 import shutil
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,11 @@ import streamlit as st
 from numpy import ndarray
 
 from dashboard import charts
+from dashboard.plane.events import Event, Point, read_event
 
 FRONTEND = Path(__file__).parent / "frontend"
 HOLD = 8  # base pictures and fields that the browser keeps, as in index.js
-KINDS = ("click", "move")  # what an Event can be
 
-Point = tuple[float, float]
 Bounds = tuple[float, float, float, float]
 
 
@@ -38,17 +38,20 @@ class Base:
 
     Attributes:
         key: identity of this picture: equal keys mean equal arrays.
-        log_density: ``(R, C)``, nats: the heatmap; row 0 at y0, columns from x0 to x1, outer nodes on the bounds.
+        log_density: ``(R, C)``, nats: the heatmap; row 0 at y0, columns from x0 to x1, outer nodes on the bounds. None
+            for a grid of lines instead.
         bounds: ``(x0, x1, y0, y1)`` of the outer nodes, data units; a square box looks best.
         points: ``(N, 2)``: the sample.
         view: the zoom is kept while this stays the same (the dataset's name, say).
+        axes: titles of the x and the y axis, shown as they are (no markup); "" for none.
     """
 
     key: str
-    log_density: ndarray
+    log_density: ndarray | None
     bounds: Bounds
     points: ndarray
     view: str = ""
+    axes: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,32 +77,32 @@ class Overlay:
         endpoints: A and B.
         reports: one dict per row, in the order of the rows: method (a name of ``charts.TITLES``), lpr, log_length,
             seconds (numbers or None) and status. Status "", "OK" or "CONVERGED" is quiet, "LOADING" pulses, any other
-            is shown under the row. A ``note``, where given, is the sentence to show for the status.
+            is shown under the row. A ``note``, where given, is the sentence to show for the status. With a true
+            ``warning``, a small sign stands before that sentence, or beside the method where there is none.
         paths: method -> ``(T, 2)``, in drawing order (the last one on top).
         field: distances from A, or None for no live geodesics.
         highlight: method whose path is thick while none is pointed at.
         lpr_title: head of the LPR column.
         sentence: what this picture shows, under the rows.
         file_name: name for saved pictures, without ending.
+        drawing: the user sprays points; A, B, the paths and the rows are out of sight.
+        marks: method -> ranges ``(i, j)`` of its path, first and last index, to be underlaid with a warning band.
+        snap: A and B can only be put on points of the base.
+        titles: method -> title, where it is not that of ``charts.TITLES``.
     """
 
     endpoints: tuple[Point, Point]
     reports: tuple[dict, ...] = ()
-    paths: Mapping[str, ndarray] = field(default_factory=dict)
+    paths: Mapping[str, ndarray] = dataclasses.field(default_factory=dict)
     field: Field | None = None
     highlight: str | None = None
     lpr_title: str = "LPR"
     sentence: str = ""
     file_name: str = "geodesics"
-
-
-@dataclass(frozen=True)
-class Event:
-    """What the user did: ``endpoint`` (0 is A, 1 is B) was set by a "click" or a "move" (drag or arrow keys)."""
-
-    kind: str
-    endpoint: int
-    endpoints: tuple[Point, Point]
+    drawing: bool = False
+    marks: Mapping[str, tuple[tuple[int, int], ...]] = dataclasses.field(default_factory=dict)
+    snap: bool = False
+    titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def draw(base: Base, overlay: Overlay, *, key: str, on_event: Callable[[Event], None]) -> None:
@@ -117,9 +120,9 @@ def draw(base: Base, overlay: Overlay, *, key: str, on_event: Callable[[Event], 
         value = st.session_state[key]["event"]
         if not isinstance(value, dict):
             return
+        event = read_event(value, browser["answers"])
         browser["holds"] = list(value.get("holds", []))
         browser["answers"] = value.get("seq", 0)
-        event = read_event(value)
         if event is not None:
             on_event(event)
 
@@ -144,19 +147,24 @@ def message(base: Base, overlay: Overlay, key: str, answers: int, holds: list[st
         "key": key,
         "answers": answers,
         "base": base_key,
-        "base_info": {"view": base.view, "bounds": base.bounds},
+        "base_info": {"view": base.view, "bounds": base.bounds, "axes": base.axes},
         "field": field_key,
         "endpoints": overlay.endpoints,
         "reports": overlay.reports,
         "paths": list(overlay.paths),
-        "styles": {name: charts.style(name) for name in {*overlay.paths, *(r["method"] for r in overlay.reports)}},
+        "styles": _styles(overlay),
         "highlight": overlay.highlight,
         "lpr_title": overlay.lpr_title,
         "sentence": overlay.sentence,
         "file_name": overlay.file_name,
+        "drawing": overlay.drawing,
+        "marks": dict(overlay.marks),
+        "snap": overlay.snap,
     }
     if base_key not in holds:
-        arrays |= {"grid": base.log_density, "points": base.points}
+        arrays["points"] = base.points
+        if base.log_density is not None:
+            arrays["grid"] = base.log_density
     if overlay.field and field_key not in holds:
         arrays["field"] = overlay.field.distance
         head["field_bounds"] = overlay.field.bounds
@@ -202,17 +210,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def read_event(value: Mapping[str, Any]) -> Event | None:
-    """An Event from what the browser sent, or None where it is not one ("need" asks for a picture, nothing else)."""
-    try:
-        kind, endpoint = value["kind"], value["endpoint"]
-        (x1, y1), (x2, y2) = value["endpoints"]
-        numbers = [float(number) for number in (x1, y1, x2, y2)]
-    except (TypeError, KeyError, ValueError):
-        return None
-    if kind not in KINDS or endpoint not in (0, 1) or not all(map(math.isfinite, numbers)):
-        return None
-    return Event(kind, endpoint, ((numbers[0], numbers[1]), (numbers[2], numbers[3])))
+def _styles(overlay: Overlay) -> dict[str, dict]:
+    """Color, dash pattern and title of each method that is shown."""
+    styles = {name: charts.style(name) for name in {*overlay.paths, *(r["method"] for r in overlay.reports)}}
+    return {name: style | {"title": overlay.titles.get(name, style["title"])} for name, style in styles.items()}
 
 
 def _browser(key: str) -> dict:

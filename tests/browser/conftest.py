@@ -31,6 +31,34 @@ def browser():
         launched.close()
 
 
+class Server:
+    """A Streamlit server of one script, on a port of its own that it keeps when it is started again."""
+
+    def __init__(self, script: str, log: Path):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.script, self.log, self.url = script, log, f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        options = ["--server.headless=true", f"--server.port={self.port}", "--server.address=127.0.0.1"]
+        options += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+        command = [sys.executable, "-m", "streamlit", "run", self.script, *options]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        _wait_until_healthy(self.url, self.process, str(self.log))
+
+    def kill(self) -> None:
+        """As the system ends a process that has taken too much memory: no time to say goodbye."""
+        self.process.kill()
+        self.process.wait(timeout=20)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory):
     """A function that starts ``streamlit run script`` (once per script) and returns its address."""
@@ -38,23 +66,20 @@ def serve(tmp_path_factory):
 
     def start(script: str) -> str:
         if script not in started:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            log = (tmp_path_factory.mktemp("server") / "log.txt").open("w")
-            options = ["--server.headless=true", f"--server.port={port}", "--server.address=127.0.0.1"]
-            options += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
-            command = [sys.executable, "-m", "streamlit", "run", script, *options]
-            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-            started[script] = (process, f"http://127.0.0.1:{port}", log)
-            _wait_until_healthy(started[script][1], process, log.name)
-        return started[script][1]
+            started[script] = Server(script, tmp_path_factory.mktemp("server") / "log.txt")
+        return started[script].url
 
     yield start
-    for process, _, log in started.values():
-        process.terminate()
-        process.wait(timeout=20)
-        log.close()
+    for server in started.values():
+        server.stop()
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server of the explorer for one test, which may kill it."""
+    server = Server("dashboard/app.py", tmp_path / "log.txt")
+    yield server
+    server.stop()
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen, log: str) -> None:

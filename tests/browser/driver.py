@@ -30,7 +30,9 @@ class Plane:
 
     def wait_drawn(self, after):
         self.page.wait_for_function(
-            "([plane, after]) => Number(document.querySelector(plane)?.dataset.drawn ?? 0) > after", arg=[PLANE, after]
+            "([plane, after]) => Number(document.querySelector(plane)?.dataset.drawn ?? 0) > after",
+            arg=[PLANE, after],
+            timeout=60_000,  # a cold server on a busy machine
         )
         self.page.wait_for_selector(f"{PLANE}:not(.plane-pending)")
 
@@ -62,11 +64,24 @@ class Plane:
         self.page.mouse.down()
         self.page.mouse.move(*self.pixel(*end), steps=6)
 
+    def ink(self):
+        """Number of painted pixels on the canvas of the points."""
+        return self.page.evaluate(
+            """() => {
+                const canvas = document.querySelector(".plane-points");
+                const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                return data.filter((value, k) => k % 4 === 3 && value > 0).length;
+            }"""
+        )
+
     def handle(self, letter):
         return self.page.locator(f'[data-handle="{letter}"]')
 
     def path(self, method):
         return self.page.locator(f'.plane-path[data-method="{method}"]')
+
+    def marks(self, method):
+        return self.page.locator(f'.plane-mark[data-method="{method}"]')
 
     def row(self, method):
         return self.page.locator(f'.plane-row[data-method="{method}"]')

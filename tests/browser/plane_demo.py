@@ -1,5 +1,6 @@
 """A page with the plane and toy data, without core: for the browser tests of the plane, and for a look at it."""
 
+import json
 import time
 
 import numpy as np
@@ -35,8 +36,9 @@ def cone(start: tuple) -> plane.Field:
 
 
 def remember(event: plane.Event) -> None:
-    """Put the endpoints where the next run finds them."""
+    """Put the endpoints, or the sprayed points, where the next run finds them."""
     st.session_state.ends = event.endpoints
+    st.session_state.drawn = [*st.session_state.get("drawn", []), *event.points]
     st.session_state.events = st.session_state.get("events", 0) + 1
 
 
@@ -47,11 +49,17 @@ with st.sidebar:
         ends = st.session_state.ends = ends[::-1]
     seed = st.number_input("Seed", 0, 9)
     loading = st.checkbox("Loading")
+    drawing = st.checkbox("Draw")
+    marked = st.checkbox("Marks")
+    snap = st.checkbox("Snap")
+    named = st.checkbox("Axis titles")
     page = st.radio("Page", ["plane", "elsewhere"])
     if st.button("Claim seed 7"):  # as if the picture of seed 7 had been sent, and lost on the way
-        st.session_state["plane in the browser"]["holds"].append("base ring 7")
+        st.session_state["plane in the browser"]["holds"].append("base ring 7 False")
     delay = st.number_input("Delay (ms)", 0, 5000, 0)
 time.sleep(delay / 1000)
+# Above the plane, so that whoever sees the plane drawn anew sees these points, too.
+st.html(f"<span id='drawn' data-points='{json.dumps(st.session_state.get('drawn', []))}'></span>")
 if page == "plane":
     reports, paths = [], {}
     for k, method in enumerate(METHODS):
@@ -64,10 +72,25 @@ if page == "plane":
         paths[method] = bent(*ends, bend)
     reports[5] |= {"status": "NOT_CONVERGED", "note": "Stopped early: try a smaller beta."}
     grid, points = ring(seed, 1000)
+    axes = ("<b>length</b> & $\\alpha$ %{x}", "&lt; width <script>") if named else ("", "")
+    base = plane.Base(f"ring {seed} {named}", grid, BOX, points, view="ring" if seed < 9 else "another", axes=axes)
+    if drawing:
+        drawn = st.session_state.get("drawn", [])
+        base = plane.Base(f"drawn {len(drawn)} {named}", None, BOX, np.reshape(drawn, (-1, 2)), "ring", axes)
+    if marked:
+        reports[1]["warning"] = reports[5]["warning"] = True
     plane.draw(
-        plane.Base(f"ring {seed}", grid, BOX, points, view="ring" if seed < 9 else "another"),
+        base,
         plane.Overlay(
-            ends, tuple(reports[::-1]), paths, cone(ends[0]), sentence="The ring bends every path that reads the data."
+            ends,
+            tuple(reports[::-1]),
+            paths,
+            cone(ends[0]),
+            sentence="Spray what you like." if drawing else "The ring bends every path that reads the data.",
+            drawing=drawing,
+            marks={"power": ((40, 120), (260, 300)), "kde": ((200, 200),)} if marked else {},
+            snap=snap,
+            titles={"truth": "<i>reference</i> geodesic"} if named else {},
         ),
         key="plane",
         on_event=remember,

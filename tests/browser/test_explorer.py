@@ -32,7 +32,7 @@ def wait_reports(plane, test):
     plane.page.wait_for_function(
         f"""() => {{ const text = document.querySelector('[data-testid="plane"]')?.dataset.reports;
                      return text && (({test})(JSON.parse(text))); }}""",
-        timeout=60_000,
+        timeout=120_000,
     )
 
 

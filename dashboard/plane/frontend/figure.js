@@ -3,6 +3,8 @@
 
 import { loading } from "./plot.js";
 
+const SMALL = 300; // pixels of height
+
 export class Figure {
   constructor(parent) {
     this.node = document.createElement("div");
@@ -23,6 +25,7 @@ export class Figure {
   }
 
   async draw() {
+    this.node.style.minHeight = `${this.message.figure.layout.height}px`; // no jump when plotly.js arrives
     const plotly = await loading;
     const { color, fontFamily } = getComputedStyle(this.node);
     const { figure, arrays } = this.message;
@@ -33,7 +36,8 @@ export class Figure {
       line: { ...trace.line, color: trace.line.color ?? color },
     }));
     const layout = { ...figure.layout, autosize: true, uirevision: "kept", font: { color, family: fontFamily, size: 13 } };
-    await plotly.react(this.node, data, layout, { displaylogo: false, responsive: true });
+    const small = layout.height < SMALL; // the mode bar would hide what it is for
+    await plotly.react(this.node, data, layout, { displaylogo: false, responsive: true, displayModeBar: small ? false : "hover" });
     this.node.dataset.drawn = String(Number(this.node.dataset.drawn ?? 0) + 1);
   }
 

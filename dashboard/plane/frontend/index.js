@@ -6,13 +6,16 @@
    and fields held here; every message says which event it answers. An answer to an old event is not drawn, since a
    newer one is on its way. A message that names a base or field that is not here is answered by a "need" event. */
 
+import { Spray } from "./draw.js";
 import { Field } from "./field.js";
 import { Figure } from "./figure.js";
 import { Layers } from "./layers.js";
 import { unpack } from "./pack.js";
+import { traces } from "./picture.js";
 import { Plot } from "./plot.js";
 import { Table, fixed } from "./table.js";
 import { followPointer } from "./pointer.js";
+import { nearest, nearestToward } from "./snap.js";
 
 const HOLD = 8; // base pictures and fields kept in the browser, as in Python
 const LETTERS = ["A", "B"];
@@ -62,6 +65,7 @@ class Plane {
     this.endpoints = null;
     this.held = null; // index of the endpoint under the pointer or the keyboard
     this.asked = 0; // number of "need" events in a row
+    this.spray = new Spray(this);
     followPointer(this);
   }
 
@@ -75,13 +79,19 @@ class Plane {
       await this.plot.show(info, grid, memory.zoom?.view === info.view ? memory.zoom.ranges : null);
       this.layers.setPoints(points.values);
     }
+    this.spray.settle(message.answers);
     if (message.answers < memory.seq) return;
     this.message = message;
+    if (!message.drawing) this.spray.end(false);
+    this.root.classList.toggle("plane-drawing", message.drawing);
     const drawn = this.held === null ? message.endpoints : this.endpoints;
     this.endpoints = drawn.map((point) => [...point]);
     this.layers.setPaths(
       message.paths.map((method, k) => ({
-        method, points: message.arrays[`path${k}`].values, style: message.styles[method],
+        method,
+        points: message.arrays[`path${k}`].values,
+        style: message.styles[method],
+        marks: message.marks[method] ?? [],
       })),
     );
     if (this.held === null) this.layers.setLive(null);
@@ -113,12 +123,14 @@ class Plane {
   /* Take the message's base picture and field into the memory of this component key; forget the oldest ones. */
   remember(message) {
     if (!memories.has(message.key)) {
-      memories.set(message.key, { held: new Map(), hidden: new Set(), turn: 0, seq: 0, drawn: 0, zoom: null });
+      memories.set(message.key, {
+        held: new Map(), hidden: new Set(), turn: 0, seq: 0, drawn: 0, zoom: null, strokes: [],
+      });
     }
     const memory = (this.memory = memories.get(message.key));
     const { grid, points, field } = message.arrays;
     memory.seq = Math.max(memory.seq, message.answers);
-    if (grid) memory.held.set(message.base, { info: message.base_info, grid, points });
+    if (points) memory.held.set(message.base, { info: message.base_info, grid, points });
     if (field) memory.held.set(message.field, new Field(field.values, field.shape, message.field_bounds));
     for (const name of [message.base, message.field]) {
       if (!memory.held.has(name)) continue;
@@ -145,6 +157,7 @@ class Plane {
       kind, endpoint, seq: memory.seq,
       endpoints: this.endpoints ?? [],
       holds: [...memory.held.keys()],
+      ...(kind === "draw" && this.spray.parcel()),
     });
   }
 
@@ -167,9 +180,24 @@ class Plane {
   /* Move an endpoint on the screen only, with a preview of the path. */
   move(endpoint, position) {
     this.endpoints[endpoint] = position;
+    this.layers.setRing(null);
     this.layers.setEndpoints(this.endpoints);
     if (endpoint === 1) this.layers.setLive(this.fromField(position) ?? this.endpoints.flat());
     else this.layers.setLive(this.endpoints.flat());
+  }
+
+  /* Where an endpoint that is meant for this position really goes. */
+  snapped(position) {
+    return this.message.snap ? nearest(this.layers.points, position) : position;
+  }
+
+  /* Where an arrow key takes an endpoint: a step of the visible range, or the next point; null for nowhere. */
+  next(endpoint, [dx, dy], far) {
+    const { x0, x1, y0, y1 } = this.layers.frame;
+    const [x, y] = this.endpoints[endpoint];
+    if (this.message.snap) return nearestToward(this.layers.points, [x, y], [dx, dy], far ? 0.05 * (x1 - x0) : 0);
+    const step = far ? 0.05 : 0.01;
+    return [x + step * dx * (x1 - x0), y + step * dy * (y1 - y0)];
   }
 
   /* The live geodesic from A to a position, where the field at hand belongs to A and reaches the position. */
@@ -182,11 +210,14 @@ class Plane {
 
   /* The cursor is at pixels [left, top] of the stage, or gone (null). */
   hover(at) {
+    if (this.message?.drawing) return this.spray.stroke || this.spray.show(at);
     const began = performance.now();
     const inside = at && this.message && this.layers.contains(...at);
     const method = inside ? this.layers.methodAt(...at) : null;
     const position = inside ? this.layers.toData(...at) : null;
-    this.layers.setLive(inside ? this.fromField(position) : null);
+    const target = inside ? this.snapped(position) : null;
+    this.layers.setLive(inside ? this.fromField(target) : null);
+    this.layers.setRing(target && this.message.snap ? this.layers.toPixel(...target) : null, 6);
     this.readout.textContent = inside ? this.describe(position) : "";
     if (method !== this.pointed) this.point(method);
     if (method) {
@@ -199,16 +230,17 @@ class Plane {
     this.root.dataset.hoverMs = (performance.now() - began).toFixed(2);
   }
 
-  /* Coordinates and log density (of the nearest node of the heatmap) at a position, for the corner of the plane. */
+  /* Coordinates and log density (of the nearest node of the heatmap, if any) at a position, for the plane's corner. */
   describe([x, y]) {
     const { info, grid } = this.memory.held.get(this.shown);
+    const place = `x ${fixed(x, 2)}   y ${fixed(y, 2)}`;
+    if (!grid) return place;
     const [x0, x1, y0, y1] = info.bounds;
     const [rows, columns] = grid.shape;
     const row = Math.round(((y - y0) / (y1 - y0)) * (rows - 1));
     const column = Math.round(((x - x0) / (x1 - x0)) * (columns - 1));
     const known = row >= 0 && row < rows && column >= 0 && column < columns;
-    const density = known ? `   log p ${fixed(grid.values[row * columns + column], 1)}` : "";
-    return `x ${fixed(x, 2)}   y ${fixed(y, 2)}${density}`;
+    return known ? `${place}   log p ${fixed(grid.values[row * columns + column], 1)}` : place;
   }
 
   /* Thicken one method's path and mark its row; null goes back to what Python asked for. */
@@ -227,39 +259,22 @@ class Plane {
   }
 
   showTurn() {
-    this.hint.textContent = `Click to set ${LETTERS[this.memory.turn]}`;
+    const turn = `Click to set ${LETTERS[this.memory.turn]}`;
+    this.hint.textContent = this.message.drawing ? "Drag to spray points" : turn;
     this.layers.handles.forEach((handle, k) => handle.classList.toggle("plane-next", k === this.memory.turn));
   }
 
   place() {
     const frame = this.plot.frame();
     this.memory.zoom = { view: this.plot.base.view, ranges: this.plot.zoom() };
+    this.stage.style.setProperty("--plane-left", `${frame.left}px`);
+    this.stage.style.setProperty("--plane-bottom", `${this.stage.clientHeight - frame.top - frame.height}px`);
     this.layers.place(frame);
   }
 
-  /* The picture as a file: the plot, the sample, the visible paths and the two endpoints. */
   save(format) {
     const { color, backgroundColor } = getComputedStyle(this.root);
-    const column = (flat, offset) => Array.from(flat).filter((_, k) => k % 2 === offset);
-    const markers = { type: "scatter", mode: "markers", showlegend: false };
-    const sample = {
-      ...markers, x: column(this.layers.points, 0), y: column(this.layers.points, 1), marker: { color, size: 3, opacity: 0.4 },
-    };
-    const lines = [...this.layers.paths]
-      .filter(([method]) => !this.memory.hidden.has(method))
-      .map(([method, { points }]) => {
-        const style = this.message.styles[method];
-        const dash = style.dash.map((length) => `${length}px`).join(",") || "solid";
-        return {
-          type: "scatter", mode: "lines", name: style.title, x: column(points, 0), y: column(points, 1),
-          line: { color: style.color ?? color, dash, width: 3 },
-        };
-      });
-    const ends = {
-      ...markers, mode: "markers+text", text: LETTERS, marker: { color, size: 22 }, textfont: { color: backgroundColor },
-      x: this.endpoints.map(([x]) => x), y: this.endpoints.map(([, y]) => y),
-    };
-    this.plot.save(format, [sample, ...lines, ends], this.message.file_name, color, backgroundColor);
+    this.plot.save(format, traces(this, { color, backgroundColor }), this.message.file_name, color, backgroundColor);
   }
 }
 

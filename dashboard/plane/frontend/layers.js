@@ -4,6 +4,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LETTERS = ["A", "B"];
 const NEAR = 7; // pixels from the cursor at which a path is pointed at
+const MANY = 3000; // points from which on they are drawn smaller
+export const MARK = { color: "#FFC000", opacity: 0.5, width: 13 }; // the warning band under a part of a path
 let clips = 0;
 
 function svg(name, attributes, parent) {
@@ -23,13 +25,16 @@ export class Layers {
     const clipped = svg("g", { "clip-path": `url(#${clip})` }, this.svg);
     this.group = svg("g", { class: "plane-paths" }, clipped);
     this.halos = svg("g", {}, this.group); // under all lines: no path blots out another
+    this.bands = svg("g", {}, this.group);
     this.lines = svg("g", {}, this.group);
     this.live = svg("path", { class: "plane-live" }, clipped);
+    this.ring = svg("circle", { class: "plane-circle" }, clipped);
     this.handles = LETTERS.map((letter) => makeHandle(letter, this.svg));
     stage.append(this.canvas, this.svg);
     this.frame = null;
     this.points = new Float32Array();
-    this.paths = new Map(); // method -> {points, pixels, halo, line}
+    this.sprayed = []; // list of [x, y]: points that are not in the base yet
+    this.paths = new Map(); // method -> {points, pixels, halo, line, marks}
     this.endpoints = null;
     this.livePoints = null;
   }
@@ -89,27 +94,46 @@ export class Layers {
     const context = this.canvas.getContext("2d");
     context.scale(scale, scale);
     context.fillStyle = getComputedStyle(this.canvas).color;
-    const radius = this.points.length > 6000 ? 1.1 : 1.6;
     context.beginPath();
-    for (let k = 0; k < this.points.length; k += 2) {
-      const [x, y] = this.toPixel(this.points[k], this.points[k + 1]);
-      context.moveTo(x - left + radius, y - top);
-      context.arc(x - left, y - top, radius, 0, 2 * Math.PI);
-    }
+    for (let k = 0; k < this.points.length; k += 2) this.dot(context, this.points[k], this.points[k + 1]);
+    for (const [x, y] of this.sprayed) this.dot(context, x, y);
     context.fill();
   }
 
-  /* paths: list of {method, points (flat x, y, ...), style}, drawn in this order. */
+  dot(context, x, y) {
+    const radius = this.points.length / 2 + this.sprayed.length > MANY ? 1.1 : 1.6;
+    const [left, top] = this.toPixel(x, y);
+    context.moveTo(left - this.frame.left + radius, top - this.frame.top);
+    context.arc(left - this.frame.left, top - this.frame.top, radius, 0, 2 * Math.PI);
+  }
+
+  setSprayed(sprayed) {
+    this.sprayed = sprayed;
+    if (this.frame) this.drawPoints();
+  }
+
+  /* Only the new points are painted: a stroke grows with every frame. */
+  addSprayed(fresh) {
+    const context = this.canvas.getContext("2d");
+    this.sprayed.push(...fresh);
+    context.beginPath();
+    for (const [x, y] of fresh) this.dot(context, x, y);
+    context.fill();
+  }
+
+  /* paths: list of {method, points (flat x, y, ...), style, marks (list of [first, last])}, drawn in this order. */
   setPaths(paths) {
+    this.bands.replaceChildren();
     this.halos.replaceChildren();
     this.lines.replaceChildren();
     this.paths.clear();
-    for (const { method, points, style } of paths) {
+    for (const { method, points, style, marks } of paths) {
       const halo = svg("path", { class: "plane-halo" }, this.halos);
       const line = svg("path", { class: "plane-path", "data-method": method }, this.lines);
       line.style.stroke = style.color ?? "var(--st-text-color)";
       line.style.strokeDasharray = style.dash.join(" ");
-      const path = { points, halo, line };
+      const bands = marks.map((range) => makeMark(range, points.length, method, this.bands));
+      const path = { points, halo, line, marks: bands };
       this.paths.set(method, path);
       this.drawPath(path);
     }
@@ -120,6 +144,10 @@ export class Layers {
     const d = polyline(path.pixels);
     path.halo.setAttribute("d", d);
     path.line.setAttribute("d", d);
+    for (const { from, to, band } of path.marks) {
+      const dot = to - from === 2 ? "Z" : ""; // a closed path of one point has its round cap
+      band.setAttribute("d", polyline(path.pixels.subarray(from, to)) + dot);
+    }
   }
 
   pixels(points) {
@@ -129,14 +157,17 @@ export class Layers {
   }
 
   setHidden(hidden) {
-    for (const [method, { halo, line }] of this.paths) {
-      halo.classList.toggle("plane-hidden", hidden.has(method));
-      line.classList.toggle("plane-hidden", hidden.has(method));
+    for (const [method, { halo, line, marks }] of this.paths) {
+      for (const node of [halo, line, ...marks.map(({ band }) => band)]) {
+        node.classList.toggle("plane-hidden", hidden.has(method));
+      }
     }
   }
 
   highlight(method) {
-    for (const [name, { line }] of this.paths) line.classList.toggle("plane-strong", name === method);
+    for (const [name, { line, marks }] of this.paths) {
+      for (const node of [line, ...marks.map(({ band }) => band)]) node.classList.toggle("plane-strong", name === method);
+    }
     this.group.classList.toggle("plane-one-strong", this.paths.has(method));
   }
 
@@ -172,6 +203,20 @@ export class Layers {
     this.livePoints = points;
     this.live.setAttribute("d", points && this.frame ? polyline(this.pixels(points)) : "");
   }
+
+  /* A circle around pixels [left, top]: the brush, or the point that a click would take; null hides it. */
+  setRing(at, radius) {
+    this.ring.classList.toggle("plane-hidden", !at);
+    if (!at) return;
+    for (const [key, value] of Object.entries({ cx: at[0], cy: at[1], r: radius })) this.ring.setAttribute(key, value);
+  }
+}
+
+/* The band under the points first to last (both included) of a path of `length` numbers, as from and to in that list. */
+function makeMark([first, last], length, method, parent) {
+  const look = { stroke: MARK.color, "stroke-width": MARK.width, "stroke-opacity": MARK.opacity };
+  const band = svg("path", { class: "plane-mark", "data-method": method, ...look }, parent);
+  return { from: Math.max(0, 2 * first), to: Math.min(length, 2 * last + 2), band };
 }
 
 function makeHandle(letter, parent) {

@@ -3,8 +3,11 @@
 
 const GRAY = "rgba(128, 128, 128, 0.8)";
 const FRAME = "rgba(128, 128, 128, 0.35)";
+const LINES = "rgba(128, 128, 128, 0.18)"; // the grid, where there is no heatmap
 const DEPTH = 10; // nats below the peak at which the heatmap fades out
 const MARGIN = { l: 46, r: 10, t: 32, b: 24 }; // l + r = t + b: a square picture has a square plot
+const TITLE = 20; // pixels for the axis titles, left and below
+const LONG = 48; // characters of an axis title that are shown
 
 /* plotly.min.js is a script, not a module: it puts itself on window, as Plotly and as moduleName, from where it is
    taken away again. Streamlit's own charts may have put another Plotly there, which stays. */
@@ -30,13 +33,15 @@ export class Plot {
     this.base = null;
   }
 
-  /* Draw the base picture, zoomed to the given ranges or, where they are null, as a whole. */
+  /* Draw the base picture (grid may be missing), zoomed to the given ranges or, where they are null, as a whole. */
   async show(base, grid, ranges) {
     const plotly = await loading;
     const fresh = this.base === null;
     this.base = base;
-    await plotly.react(this.node, [heatmap(base, grid)], this.layout(ranges ?? square(base.bounds)), {
+    const data = grid ? [heatmap(base, grid)] : [];
+    await plotly.react(this.node, data, this.layout(ranges ?? square(base.bounds), base.axes, !grid), {
       displaylogo: false,
+      typesetMath: false,
       displayModeBar: true,
       doubleClick: false, // two quick clicks set two endpoints
       scrollZoom: true,
@@ -51,23 +56,23 @@ export class Plot {
     this.onMove();
   }
 
-  layout([x0, x1, y0, y1]) {
+  layout([x0, x1, y0, y1], titles, showgrid) {
     const axis = {
-      showgrid: false, zeroline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: FRAME,
+      type: "linear", showgrid, gridcolor: LINES, zeroline: false, ticks: "outside", ticklen: 4, nticks: 8, tickcolor: FRAME,
       showline: true, mirror: true, linecolor: FRAME, linewidth: 1,
     };
     return {
       width: this.node.clientWidth,
       height: this.node.clientHeight,
-      margin: MARGIN,
+      margin: widened(MARGIN, titles),
       dragmode: "pan",
       hovermode: false,
       paper_bgcolor: "rgba(0, 0, 0, 0)",
       plot_bgcolor: "rgba(0, 0, 0, 0)",
       modebar: { bgcolor: "rgba(0, 0, 0, 0)", color: GRAY, activecolor: "rgb(128, 128, 128)" },
       font: { size: 12 },
-      xaxis: { ...axis, range: [x0, x1] },
-      yaxis: { ...axis, range: [y0, y1], scaleanchor: "x" },
+      xaxis: { ...axis, range: [x0, x1], title: { text: plain(titles[0]), standoff: 6 } },
+      yaxis: { ...axis, range: [y0, y1], title: { text: plain(titles[1]), standoff: 6 }, scaleanchor: "x" },
     };
   }
 
@@ -114,7 +119,7 @@ export class Plot {
         layout: {
           ...layout, width: size, height: size, showlegend: true,
           paper_bgcolor: pageColor, font: { size: 14, color: textColor },
-          margin: { l: 50, r: 10, t: 50, b: 30 },
+          margin: widened({ l: 50, r: 10, t: 50, b: 30 }, this.base.axes),
           legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, bgcolor: "rgba(0, 0, 0, 0)" },
         },
       },
@@ -129,6 +134,17 @@ function saveButtons(plotly, onSave) {
     { name: "save-png", title: "Save as PNG", icon: plotly.Icons.camera, click: () => onSave("png") },
     { name: "save-svg", title: "Save as SVG", icon: arrow, click: () => onSave("svg") },
   ];
+}
+
+/* Text as plotly shows it literally: no tags, entities, formulas or templates. */
+export function plain(text) {
+  const short = text.length > LONG ? `${text.slice(0, LONG - 1)}…` : text;
+  return short.replace(/[&<>$%"'{}]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
+function widened(margin, titles) {
+  const room = titles.some(Boolean) ? TITLE : 0;
+  return { ...margin, l: margin.l + room, b: margin.b + room };
 }
 
 /* The smallest square around the bounds, so that the plot is filled with equal axes. */

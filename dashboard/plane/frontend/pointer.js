@@ -15,8 +15,8 @@ export function followPointer(plane) {
   });
 }
 
-function onStage(plane, event) {
-  const { left, top } = plane.stage.getBoundingClientRect();
+export function onStage(stage, event) {
+  const { left, top } = stage.getBoundingClientRect();
   return [event.clientX - left, event.clientY - top];
 }
 
@@ -26,16 +26,16 @@ function followClicks(plane) {
   let last = { time: -Infinity, at: [0, 0] };
   plane.stage.addEventListener("pointerdown", (down) => {
     if (!down.isPrimary || down.button !== 0 || !down.target.closest(".nsewdrag") || !plane.message) return;
-    const from = onStage(plane, down);
+    const from = onStage(plane.stage, down);
     const finish = (up) => {
       if (up.pointerId !== down.pointerId) return;
       document.removeEventListener("pointerup", finish, true);
       document.removeEventListener("pointercancel", finish, true);
-      const at = onStage(plane, up);
+      const at = onStage(plane.stage, up);
       const again = up.timeStamp - last.time < AGAIN && distance(at, last.at) < SLACK;
       if (up.type === "pointercancel" || distance(at, from) > SLACK || again) return;
       last = { time: up.timeStamp, at };
-      plane.click(plane.layers.toData(...at));
+      plane.click(plane.snapped(plane.layers.toData(...at)));
     };
     document.addEventListener("pointerup", finish, true);
     document.addEventListener("pointercancel", finish, true);
@@ -60,7 +60,7 @@ function followDrag(plane, handle, endpoint) {
     event.stopPropagation();
     handle.setPointerCapture(event.pointerId);
     handle.focus({ preventScroll: true });
-    const at = onStage(plane, event);
+    const at = onStage(plane.stage, event);
     const center = plane.layers.toPixel(...plane.endpoints[endpoint]);
     grip = { origin: plane.endpoints[endpoint], offset: [center[0] - at[0], center[1] - at[1]], moved: false, from: at };
     plane.held = endpoint;
@@ -68,10 +68,11 @@ function followDrag(plane, handle, endpoint) {
   });
   handle.addEventListener("pointermove", (event) => {
     if (!grip) return;
-    const at = onStage(plane, event);
+    const at = onStage(plane.stage, event);
     if (!grip.moved && distance(at, grip.from) < 3) return;
     grip.moved = true;
-    plane.move(endpoint, plane.layers.toData(...plane.layers.inside(at[0] + grip.offset[0], at[1] + grip.offset[1])));
+    const to = plane.layers.inside(at[0] + grip.offset[0], at[1] + grip.offset[1]);
+    plane.move(endpoint, plane.snapped(plane.layers.toData(...to)));
   });
   handle.addEventListener("pointerup", () => end(true));
   handle.addEventListener("pointercancel", () => end(false));
@@ -93,11 +94,10 @@ function followKeys(plane, handle, endpoint) {
     const arrow = ARROWS[event.key];
     if (!arrow || !plane.message || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    const { x0, x1, y0, y1 } = plane.layers.frame;
-    const step = event.shiftKey ? 0.05 : 0.01; // of the visible range
-    const [x, y] = plane.endpoints[endpoint];
+    const to = plane.next(endpoint, arrow, event.shiftKey);
+    if (!to) return; // no point in this direction
     plane.held = endpoint;
-    plane.move(endpoint, [x + step * arrow[0] * (x1 - x0), y + step * arrow[1] * (y1 - y0)]);
+    plane.move(endpoint, to);
     clearTimeout(timer);
     timer = setTimeout(settle, REST);
   });
@@ -109,6 +109,7 @@ function followHover(plane) {
   let latest = null;
   let waiting = false;
   const draw = () => {
+    if (!waiting) return;
     waiting = false;
     if (plane.held === null && !plane.root.classList.contains("plane-pending")) plane.hover(latest);
   };
@@ -118,10 +119,13 @@ function followHover(plane) {
     waiting = true;
   };
   plane.stage.addEventListener("pointermove", (event) => {
-    const free = event.pointerType === "mouse" && event.buttons === 0 && event.target.closest(".nsewdrag");
-    ask(free ? onStage(plane, event) : null);
+    const free = event.pointerType !== "touch" && event.buttons === 0 && event.target.closest(".nsewdrag");
+    ask(free ? onStage(plane.stage, event) : null);
   });
-  plane.stage.addEventListener("pointerleave", () => ask(null));
+  plane.stage.addEventListener("pointerleave", () => {
+    ask(null);
+    draw(); // at once: the next thing that the mouse enters may be a row
+  });
 }
 
 function distance([x, y], [u, v]) {

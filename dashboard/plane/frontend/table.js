@@ -2,6 +2,7 @@
    path; clicking it hides or shows the path. */
 
 const SVG = "http://www.w3.org/2000/svg";
+const WARNING = "\u26A0\uFE0E"; // in the color of the text, not as an emoji
 const QUIET = new Set(["", "OK", "CONVERGED"]); // statuses that need no remark
 
 function element(name, className, parent, text = "") {
@@ -10,6 +11,14 @@ function element(name, className, parent, text = "") {
   node.textContent = text;
   parent?.append(node);
   return node;
+}
+
+function warningSign(parent) {
+  const sign = element("span", "plane-warning", parent);
+  sign.setAttribute("role", "img");
+  sign.setAttribute("aria-label", "warning");
+  sign.hidden = true;
+  return sign;
 }
 
 export class Table {
@@ -56,8 +65,10 @@ export class Table {
     swatch.setAttribute("class", "plane-swatch");
     swatch.append(line);
     element("td", "", row).append(swatch);
-    const name = element("button", "plane-name", element("td", "", row));
+    const second = element("td", "", row);
+    const name = element("button", "plane-name", second);
     name.type = "button";
+    const sign = warningSign(second);
     const [lpr, longer, logLength, ms] = ["", "", "plane-wide", ""].map((kind) => element("td", kind, row));
     row.addEventListener("pointerenter", () => this.onPoint(method));
     row.addEventListener("pointerleave", () => this.onPoint(null));
@@ -65,9 +76,11 @@ export class Table {
     name.addEventListener("blur", () => this.onPoint(null));
     row.addEventListener("click", () => this.onToggle(method));
     const note = element("tr", "plane-note");
-    const remark = element("td", "", note);
-    remark.colSpan = 6;
-    return { row, note, line, name, lpr, longer, logLength, ms, remark };
+    const whole = element("td", "", note);
+    whole.colSpan = 6;
+    const remarkSign = warningSign(whole);
+    const remark = element("span", "", whole);
+    return { row, note, line, name, sign, lpr, longer, logLength, ms, remarkSign, remark };
   }
 
   setHidden(hidden) {
@@ -97,7 +110,14 @@ function fill(cells, report, style) {
   const remark = QUIET.has(report.status) ? "" : report.note || (loading ? "loading model…" : report.status);
   cells.remark.textContent = remark;
   cells.note.hidden = remark === "";
+  warn(cells.sign, report.warning && remark === "");
+  warn(cells.remarkSign, report.warning && remark !== "");
   cells.note.classList.toggle("plane-loading", loading);
+}
+
+function warn(sign, on) {
+  sign.hidden = !on;
+  sign.textContent = on ? WARNING : "";
 }
 
 export function fixed(value, digits) {
