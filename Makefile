@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: setup run test check bench weights
+.PHONY: setup run test check bench weights report results-quick results-check
 
 setup: $(STAMP)
 
@@ -30,3 +30,17 @@ bench: setup
 
 weights: setup
 	$(BIN)/python -m core.training weights
+
+report: setup
+	$(BIN)/python -m core.experiments report
+
+# Every experiment as a rehearsal, and a report of it: whether all of them run, not what comes out.
+results-quick: setup
+	rm -rf .results-quick
+	set -e; for name in $$($(BIN)/python -m core.experiments list | cut -d' ' -f1); do \
+	  $(BIN)/python -m core.experiments run $$name --quick --workers 2; \
+	done
+	$(BIN)/python -m core.experiments report --out .results-quick
+
+results-check: setup
+	$(BIN)/python -m pytest -n0 tests/test_experiments.py -k comes_out_again -m "benchmark or not benchmark"
