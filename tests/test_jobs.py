@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import checkpoints, densities, jobs, training
+from core import checkpoints, densities, jobs, training, training_child
 from core.jobs import State, TrainingQueue
 
 POINTS = densities.standard_normal(2).sample(40, 0)
@@ -86,7 +86,7 @@ def test_a_job_trains_what_the_same_calls_would(queue, own):
     assert known
     assert 0 <= min(known) <= max(known) < LONG
     found = checkpoints.unpack(job.models())
-    part, held_out = jobs.split(POINTS, 3, training.MIN_POINTS)
+    part, held_out = training_child.split(POINTS, 3, training.MIN_POINTS)
     flow, report = training.train_flow(part, seed=3, held_out=held_out)
     np.testing.assert_array_equal(found.flow.log_density(POINTS), flow.log_density(POINTS))
     assert np.isfinite(found.score_model.score(POINTS)).all()
@@ -255,12 +255,12 @@ def test_a_killed_server_leaves_no_process_behind(moment):
 @pytest.mark.parametrize(("size", "aside"), [(20, 0), (21, 0), (22, 2), (40, 4), (1000, 100), (50_000, 2000)])
 def test_a_tenth_is_set_aside_where_enough_is_left(size, aside):
     points = np.arange(2.0 * size).reshape(size, 2)
-    seen, held_out = jobs.split(points, 0, training.MIN_POINTS)
+    seen, held_out = training_child.split(points, 0, training.MIN_POINTS)
     assert len(seen) == size - aside
     assert (held_out is None) == (aside == 0)
     both = seen if held_out is None else np.concatenate([seen, held_out])
     np.testing.assert_array_equal(both[np.argsort(both[:, 0])], points)
-    np.testing.assert_array_equal(seen, jobs.split(points, 0, training.MIN_POINTS)[0])
+    np.testing.assert_array_equal(seen, training_child.split(points, 0, training.MIN_POINTS)[0])
 
 
 def test_states_are_sentences():

@@ -30,7 +30,7 @@ from jaxtyping import Float
 
 from core import datasets, geodesics, graphs, methods, paths
 from core.densities import ExactDensity
-from core.experiments.running import Cell, Experiment, Row
+from core.experiments.running import Cell, Experiment, Row, watched
 from core.geodesics import Status
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000)
@@ -95,7 +95,9 @@ def measure(spec: ConvergenceSpec, cell: Cell) -> list[Row]:
             settings = methods.MethodSettings(neighbors=neighbors_of(rule, cell["size"], spec.neighbors))
             found = [
                 methods.RECIPES[method](scene, start, end, spec.beta, settings)
-                for start, end in zip(pairs.starts, pairs.ends)
+                for start, end in watched(
+                    list(zip(pairs.starts, pairs.ends)), f"paths by {method}, k = {settings.neighbors}"
+                )
             ]
             about = {"method": method, "rule": rule, "k": settings.neighbors}
             refused = sum(status is not Status.CONVERGED for _, status in found)
@@ -157,7 +159,8 @@ def true_pairs(name: str, count: int, seed: int, beta: float) -> TruePairs:
     """
     density = datasets.load(name).density
     points = density.sample(2 * count, seed)
-    solved = geodesics.solve_many(density, points[:count], points[count:], beta)
+    ends = list(zip(points[:count], points[count:]))
+    solved = [geodesics.solve(density, *pair, beta) for pair in watched(ends, "true geodesics")]
     kept = np.array([geodesic.status is Status.CONVERGED for geodesic in solved])
     log_distances = np.array([geodesic.log_length for geodesic in solved])
     return TruePairs(density, beta, points[:count][kept], points[count:][kept], log_distances[kept])

@@ -315,8 +315,33 @@ def measure(spec: Spec, cell: running.Cell) -> list[running.Row]:
     return rows
 
 
-def log_distances(models: Models) -> tuple[dict[tuple[int, int, str], np.ndarray], Counter[str]]:
-    """Log distances from every class mean to images of every class, and how often each status occurred.
+def measure_live(spec: Spec, cell: running.Cell) -> list[running.Row]:
+    """Rows of one class mean, cell["first"], against images of another, cell["second"], with the shipped models.
+
+    For the seed that they were made with these are the numbers of `measure`, without the training.
+
+    Raises:
+        ValueError: if the shipped models are of another spec or seed.
+    """
+    from core.training import _one_thread
+
+    models = load()
+    if models.spec != spec or models.seed != cell["seed"]:
+        raise ValueError("the shipped models were made by another spec or seed")
+    with _one_thread():
+        distances, _ = log_distances(models, [cell["first"]], [cell["second"]])
+    return [_distance_row(*about, values) for about, values in distances.items()]
+
+
+def log_distances(
+    models: Models, firsts: Sequence[int] = range(CLASSES), seconds: Sequence[int] = range(CLASSES)
+) -> tuple[dict[tuple[int, int, str], np.ndarray], Counter[str]]:
+    """Log distances from class means to images of every class, and how often each status occurred.
+
+    Args:
+        models: trained.
+        firsts: the classes whose means are taken; all by default.
+        seconds: the classes whose images are taken; all by default.
 
     Returns:
         (first, second, method) -> (pairs,) nats. Every mean is compared with the same images.
@@ -329,11 +354,12 @@ def log_distances(models: Models) -> tuple[dict[tuple[int, int, str], np.ndarray
         chosen[digit] = rng.choice(rows, min(spec.pairs, len(rows)), replace=False)
     found: dict[tuple[int, int, str], np.ndarray] = {}
     statuses: Counter[str] = Counter()
-    for first in range(CLASSES):
+    for first in firsts:
         mean = models.codes[trained[models.labels[trained] == first]].mean(axis=0)
-        for second, rows in chosen.items():
-            ends = models.codes[rows]
-            solved = [between(models, mean, end, spec.beta) for end in ends]
+        for second in seconds:
+            ends = models.codes[chosen[second]]
+            doing = f"distances of {second}s from the mean of {first}s"
+            solved = [between(models, mean, end, spec.beta) for end in running.watched(list(ends), doing)]
             statuses.update(one.status.name for one in solved)
             columns = (
                 [one.graph_log_length for one in solved],
@@ -347,7 +373,7 @@ def log_distances(models: Models) -> tuple[dict[tuple[int, int, str], np.ndarray
 
 def _distance_rows(distances: dict[tuple[int, int, str], np.ndarray]) -> Iterator[running.Row]:
     for (first, second, method), values in distances.items():
-        yield {"kind": "distance", "first": first, "second": second, "method": method, **_summary(values)}
+        yield _distance_row(first, second, method, values)
     for first in range(CLASSES):
         for method in METHODS:
             others = [distances[first, second, method] for second in range(CLASSES) if second != first]
@@ -360,6 +386,10 @@ def _distance_rows(distances: dict[tuple[int, int, str], np.ndarray]) -> Iterato
             }
             for kind, said in (("intra", intra), ("inter", inter), ("difference", difference)):
                 yield {"kind": kind, "first": first, "method": method, **said}
+
+
+def _distance_row(first: int, second: int, method: str, values: np.ndarray) -> running.Row:
+    return {"kind": "distance", "first": first, "second": second, "method": method, **_summary(values)}
 
 
 def _summary(values: np.ndarray) -> dict[str, Any]:
@@ -381,6 +411,7 @@ EXPERIMENT = running.Experiment(
     quick=QUICK,
     cells=cells,
     measure=measure,
+    live=measure_live,
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from core import geodesics, graphs, methods, mixtures, paths
 from core.densities import Density, standard_normal
-from core.experiments.running import Cell, Experiment, Row
+from core.experiments.running import Cell, Experiment, Row, watched
 
 # Inverse temperatures by their names in the table: the unscaled metric, and the paper's.
 SCALINGS: Mapping[str, Callable[[int], float]] = {"1": lambda dim: 1.0, "1/D": lambda dim: 1 / dim}
@@ -135,7 +135,7 @@ def _path_ratios(spec: Spec, dim: int, models: str) -> list[Row]:
             finders["score"] = _relaxed(finders["flow"], slope, beta)
         for method, find in finders.items():
             began = time.perf_counter()
-            found = [find(*pair) for pair in zip(starts, ends)]
+            found = [find(*pair) for pair in watched(list(zip(starts, ends)), f"paths by {method}, β = {scaling}")]
             each = (time.perf_counter() - began) / spec.pairs
             lpr = np.array([paths.log_length(path, density.log_density, beta) for path, _ in found]) - truth
             rows.append(

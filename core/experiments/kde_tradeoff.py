@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from core.densities import standard_normal
-from core.experiments.running import Cell, Experiment, Row
+from core.experiments.running import Cell, Experiment, Row, watched
 
 TARGETS = ("log_density", "score")
 # w(x) of the integral; beyond |x| = REACH the weight p has less than 1e-6 left.
@@ -108,7 +108,7 @@ def integrated_errors(spec: Spec, size: int) -> Mapping[tuple[str, str], np.ndar
     weights = {name: rule(x) * (x[1] - x[0]) for name, rule in WEIGHTS.items()}
     truth = {"log_density": -0.5 * x * x - 0.5 * np.log(2 * np.pi), "score": -x}
     errors = {(weight, target): np.empty((spec.draws, spec.bandwidths)) for weight in WEIGHTS for target in TARGETS}
-    for draw in range(spec.draws):
+    for draw in watched(range(spec.draws), "samples"):
         sample = _sample(spec, size, draw)
         for place, bandwidth in enumerate(spec.grid):
             for target, values in zip(TARGETS, kernel_estimates(sample, x, bandwidth)):

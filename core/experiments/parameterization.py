@@ -20,7 +20,7 @@ from scipy.integrate import solve_bvp
 
 from core import datasets, geodesics, graphs, paths
 from core.densities import ExactDensity
-from core.experiments.running import Cell, Experiment, Row
+from core.experiments.running import Cell, Experiment, Row, watched
 
 # a of the equation above, by the speed that it keeps constant.
 FORMS: Mapping[str, float] = {"euclidean": 1.0, "metric": 2.0}
@@ -86,7 +86,8 @@ def measure(spec: Spec, cell: Cell) -> list[Row]:
     """
     density = datasets.load(cell["dataset"]).density
     starts, ends = np.split(density.sample(2 * spec.pairs, spec.seed + 1), 2)
-    truths = geodesics.solve_many(density, starts, ends, spec.beta)
+    pairs = list(zip(starts, ends))
+    truths = [geodesics.solve(density, *pair, spec.beta) for pair in watched(pairs, "true geodesics")]
     if cell["part"] == "shape":
         return _shape(spec, density, truths)
     if cell["part"] == "length":
@@ -133,7 +134,7 @@ def _lengths(spec: Spec, density: ExactDensity, truths: list[geodesics.Geodesic]
         for form, factor in FORMS.items():
             excess: dict[str, list[float]] = {"solved": [], "placed": []}
             ratios = []
-            for truth in truths:
+            for truth in watched(truths, f"paths of {steps} steps at constant {form} speed"):
                 path = placed(truth.path, density.log_density, spec.beta, steps, form)
                 solved = newton(spec, density, path, factor)
                 ratios.append(spacing(path))
@@ -277,7 +278,7 @@ def _system(path: np.ndarray, score: np.ndarray, jacobian: np.ndarray, beta: flo
 
 
 def _newton(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor: float) -> list[Attempt]:
-    return [newton(spec, density, guess, factor) for guess in guesses]
+    return [newton(spec, density, guess, factor) for guess in watched(guesses, "paths")]
 
 
 def sweeps(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor: float) -> list[Attempt]:
@@ -289,7 +290,7 @@ def sweeps(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor:
     count = np.full(len(found), spec.most_sweeps)
     converged, lost, todo = np.zeros(len(found), bool), np.zeros(len(found), bool), np.arange(len(found))
     dim = found.shape[2]
-    for sweep in range(1, spec.most_sweeps + 1):
+    for sweep in watched(range(1, spec.most_sweeps + 1), "sweeps, at most"):
         part = found[todo]
         for i in rng.permutation(np.arange(1, spec.steps)):
             window = part[:, i - 1 : i + 2]
@@ -329,7 +330,7 @@ def collocation(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], fa
         return np.concatenate([velocity, beta * (factor * along * velocity - score * squared)])
 
     attempts = []
-    for guess in guesses:
+    for guess in watched(guesses, "paths"):
 
         def misses(first: np.ndarray, last: np.ndarray, guess: np.ndarray = guess) -> np.ndarray:
             return np.concatenate([first[:dim] - guess[0], last[:dim] - guess[-1]])

@@ -23,7 +23,7 @@ from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pandas as pd
 from joblib import Parallel, delayed, parallel_config
@@ -54,6 +54,7 @@ Cell = Mapping[str, Any]  # what a cell is: names -> strings or numbers, all JSO
 Row = dict[str, Any]  # one line of the table; the cell's own entries are added to it
 Entry = dict[str, Any]  # what became of a cell: {cell, rows, seconds}, or {cell, error, traceback}
 Tell = Callable[[str], None]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Experiment:
         measure: spec, cell -> the rows of that cell. It may not look at anything else, since it may run anywhere; for
             the same reason it is a function of a module, not one made inside another.
         small: spec -> the cell that tests of the shipped result compute again, the cheapest; by default the first.
+        live: spec, cell -> rows in a few seconds, where `measure` would train for minutes; by default `measure`.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Experiment:
     cells: Callable[[Any], list[Cell]]
     measure: Callable[[Any, Cell], list[Row]]
     small: Callable[[Any], Cell] | None = None
+    live: Callable[[Any, Cell], list[Row]] | None = None
 
     def smallest(self, spec: Any) -> Cell:
         """The cell that is cheapest to compute again."""
@@ -175,6 +178,25 @@ def _words(cell: Cell) -> str:
     return " ".join(f"{name}={value}" for name, value in cell.items())
 
 
+# --- progress within a cell -----------------------------------------------------------------------------------------
+
+Watcher = Callable[[str, int, int], None]  # what is done, how many, of how many
+_watchers: list[Watcher] = []
+
+
+def watch(watcher: Watcher) -> None:
+    """From now on, this process tells how far its cell is."""
+    _watchers.append(watcher)
+
+
+def watched(items: Sequence[Item], what: str) -> Iterator[Item]:
+    """The items one by one, telling whoever watches how many of them are done."""
+    for done, item in enumerate(items):
+        for watcher in _watchers:
+            watcher(what, done, len(items))
+        yield item
+
+
 # --- the work -------------------------------------------------------------------------------------------------------
 
 
@@ -207,12 +229,17 @@ def _measured(measure: Callable[[Any, Cell], list[Row]], spec: Any, cell: Cell) 
     """One cell, wherever it runs: in one thread, so that the numbers do not depend on who else is at work."""
     began = time.perf_counter()
     try:
-        # scikit-learn would otherwise ask the backend around it, and spread a cell over the cluster.
-        with threadpool_limits(1), parallel_config(backend="sequential"):
-            rows = [_plain(row) for row in measure(spec, cell)]
+        rows = rows_of(measure, spec, cell)
     except Exception as problem:  # noqa: BLE001 (whatever it is, it may not cost the other cells)
         return _failed(cell, problem)
     return {"cell": dict(cell), "rows": rows, "seconds": time.perf_counter() - began}
+
+
+def rows_of(measure: Callable[[Any, Cell], list[Row]], spec: Any, cell: Cell) -> list[Row]:
+    """Rows of a cell as JSON, computed in one thread."""
+    # scikit-learn would otherwise ask the backend around it, and spread a cell over the cluster.
+    with threadpool_limits(1), parallel_config(backend="sequential"):
+        return [_plain(row) for row in measure(spec, cell)]
 
 
 def _failed(cell: Cell, problem: BaseException) -> Entry:
