@@ -16,4 +16,12 @@ st.html(
     " .stSidebar h3 {padding-top: 0}</style>"
 )
 plane.preload()  # the browser reads plotly.js while the page's own imports run
-st.navigation([st.Page("views/explorer.py", title="Explorer", default=True)], position="hidden").run()
+pages = [
+    st.Page("views/explorer.py", title="Explorer", default=True),
+    st.Page("views/convergence.py", title="Convergence"),
+    st.Page("views/dimensions.py", title="Dimensions"),
+    st.Page("views/estimators.py", title="Estimators"),
+    st.Page("views/digits.py", title="Digits"),
+    st.Page("views/parameterization.py", title="Parameterization"),
+]
+st.navigation(pages, position="top").run()

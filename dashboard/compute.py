@@ -7,12 +7,19 @@ Results are cached data, copied for each session. Keys are specs, never arrays.
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from core import fields, methods, mixtures, paths
+from core.children import Queue
+from core.experiments import report, running
+from core.experiments.live import LiveCell
+from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
 from core.projections import Projection, Scaling, nearest
 from dashboard import library
@@ -276,3 +283,46 @@ def _run_once(spec: SceneSpec, settings: MethodSettings) -> None:
     torch.set_num_threads(1)
     points = scene(spec).points
     methods.compare(scene(spec), points[0], points[-1], 1.0, LEARNED_WITH_TORCH, settings)
+
+
+# --- experiments of the paper ---------------------------------------------------------------------------------------
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _result(name: str, folder: Path, changed: float) -> Result:
+    return running.read(name, folder)
+
+
+def result(name: str) -> Result:
+    """The shipped table of an experiment; read again when its file has changed.
+
+    Raises:
+        ValueError: if there is none, or it is damaged.
+    """
+    path = running.RESULTS / f"{name}.csv"
+    return _result(name, running.RESULTS, path.stat().st_mtime if path.exists() else 0.0)
+
+
+def table_file(name: str) -> bytes:
+    """The file of a table."""
+    return (running.RESULTS / f"{name}.csv").read_bytes()
+
+
+def verdicts(names: tuple[str, ...]) -> list[tuple[report.Claim, report.Verdict, str]]:
+    """The paper's claims about these experiments, each with its verdict and the number behind it."""
+    results = {}
+    for name in names:
+        with suppress(ValueError):  # without a table its claims are "not run yet"
+            results[name] = result(name)
+    return [(claim, *report.judged(claim, results)) for claim in report.CLAIMS if claim.experiment in names]
+
+
+@st.cache_resource(show_spinner=False)
+def _live_queue() -> Queue:
+    """One for all sessions: a live cell keeps one core busy."""
+    return Queue()
+
+
+def live_cell(name: str, spec: Any, cell: running.Cell) -> LiveCell:
+    """Begin to compute a cell of an experiment, in a process of its own."""
+    return LiveCell(_live_queue(), name, spec, cell)

@@ -53,6 +53,9 @@ GONE = "These points are no longer on this server: bring the file again, then th
 def sync_with_url() -> list[str]:
     """Take over the link where it changed under us; the sentences about what could not be used."""
     found = st.query_params.to_dict()
+    if st.session_state.pop("elsewhere", False) and not found and "dataset" in st.session_state:
+        _write_url()  # back from another page, whose link has no choices: everything is as it was
+        return []
     shown = st.session_state.get("dataset", "")
     gone = is_own(shown) and not library.has(shown)
     if found == st.session_state.get("url") and not gone:
@@ -72,6 +75,11 @@ def sync_with_url() -> list[str]:
                 complaints.append(problem)
     _write_url()
     return complaints
+
+
+def leave_explorer() -> None:
+    """Another page is shown: its link says nothing of the explorer's choices, which stay as they are."""
+    st.session_state["elsewhere"] = True
 
 
 def _write_url() -> None:

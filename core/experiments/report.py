@@ -250,7 +250,7 @@ def _slightly_longer(table: pd.DataFrame) -> Judgment:
     more = 100 * (by_steps["metric"] - by_steps["euclidean"]).apply(np.expm1)
     return graded(
         [(more > 0).all(), ((more > 0.1 / FAR) & (more < 0.1 * FAR)).any()],
-        f"Gaussian mixture, longer than at constant Euclidean speed by {_each(more, 'steps: {:.3f} %')}",
+        f"Gaussian mixture, longer than at constant Euclidean speed by {_each(more, 'steps: {:+.2g} %')}",
     )
 
 

@@ -33,7 +33,8 @@ export class Figure {
       ...trace,
       x: arrays[trace.x].values,
       y: arrays[trace.y].values,
-      line: { ...trace.line, color: trace.line.color ?? color },
+      line: trace.line && { ...trace.line, color: trace.line.color ?? color },
+      marker: trace.marker && { ...trace.marker, color: trace.marker.color ?? color },
     }));
     const layout = { ...figure.layout, autosize: true, uirevision: "kept", font: { color, family: fontFamily, size: 13 } };
     const small = layout.height < SMALL; // the mode bar would hide what it is for
