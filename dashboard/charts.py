@@ -86,7 +86,7 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in "\\`*_{}[]()<>#+-.!|$~:^=&" else c for c in text)
 
 
-def length_profile(profiles: list[Profile]) -> dict:
+def length_profile(profiles: list[Profile], own: bool = False) -> dict:
     """Where each path pays: log density along it, and its cost so far against the truth's.
 
     The upper panel shows log p over the share of Euclidean length; a path that leaves the data dips there. The lower
@@ -95,6 +95,7 @@ def length_profile(profiles: list[Profile]) -> dict:
 
     Args:
         profiles: one per path; lengths M may differ.
+        own: whether the truth is a fitted reference, and called so.
 
     Returns:
         A figure dict, ``{"data": [...], "layout": {...}}``.
@@ -102,13 +103,13 @@ def length_profile(profiles: list[Profile]) -> dict:
     truth = next((profile for profile in profiles if profile.method == "truth"), None)
     data = []
     for profile in profiles:
-        data.append(_line(profile.method, profile.fraction, profile.log_density, "y2", legend=True))
+        data.append(_line(profile.method, own, profile.fraction, profile.log_density, "y2", legend=True))
         if truth is None:
             paid = 100 * profile.cost
         else:
             paid = 100 * (profile.cost - np.interp(profile.fraction, truth.fraction, truth.cost))
-        data.append(_line(profile.method, profile.fraction, paid, "y", legend=False))
-    lower = "cost so far (%)" if truth is None else "paid beyond the truth (%)"
+        data.append(_line(profile.method, own, profile.fraction, paid, "y", legend=False))
+    lower = "cost so far (%)" if truth is None else f"paid beyond the {'reference' if own else 'truth'} (%)"
     layout = plain_layout(height=420)
     layout["xaxis"] |= {"title": {"text": "share of the path's Euclidean length"}, "range": [0, 1], "anchor": "y"}
     layout["yaxis"] |= {"title": {"text": lower}, "domain": [0, 0.46], "zeroline": True, "zerolinecolor": NEUTRAL}
@@ -141,12 +142,12 @@ def line_style(method: str, width: float = 2.5) -> dict:
     return {"color": PALETTE[method], "dash": dash, "width": width}
 
 
-def _line(method: str, x: ndarray, y: ndarray, axis: str, legend: bool) -> dict:
+def _line(method: str, own: bool, x: ndarray, y: ndarray, axis: str, legend: bool) -> dict:
     """One method's line in one panel; both of its lines hide together when its legend entry is clicked."""
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": TITLES[method],
+        "name": title(method, own),
         "legendgroup": method,
         "showlegend": legend,
         "x": np.asarray(x, float),

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core import fields, methods, mixtures, paths
+from core import checkpoints, fields, methods, mixtures, paths
+from core.checkpoints import CheckpointError
 from core.children import Queue
 from core.experiments import report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
 from core.projections import Projection, Scaling, nearest
-from dashboard import library
 from dashboard.export import Frame
+from dashboard.library import LIBRARY
 from dashboard.specs import Axes, ExplorerSpec, Place, Point, SceneSpec
 
 BACKDROP_NODES = 200
@@ -42,12 +43,12 @@ def _scene_without_models(spec: SceneSpec) -> Scene:
     """The scene of a spec whose `models` is empty."""
     if not spec.own:
         return Scene.load(spec.dataset, spec.size, spec.seed, spec.preset)
-    upload = library.upload(spec.dataset, spec.columns)
+    upload = LIBRARY.upload(spec.dataset, spec.columns)
     points = scaling(spec).apply(upload.points)
     if spec.size < len(points):
         rows = np.random.default_rng(spec.seed).choice(len(points), spec.size, replace=False)
         points = points[np.sort(rows)]
-    return Scene.from_points(points, library.title(spec.dataset))
+    return Scene.from_points(points, LIBRARY.title(spec.dataset))
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -57,16 +58,16 @@ def scene(spec: SceneSpec) -> Scene:
     Raises:
         ValueError: where the user's points, or the columns chosen of them, cannot be used.
     """
-    plain = _scene_without_models(replace(spec, models=""))
+    plain = _scene_without_models(spec.bare)
     if not spec.models:
         return plain
-    models = library.models(spec.models)
+    models = LIBRARY.models(spec.models)
     return plain.with_models(models.flow, models.score_model, spec.preset)
 
 
 @st.cache_data(max_entries=24, show_spinner=False)
 def _scaling(dataset: str, columns: tuple[int, ...], scale: str) -> Scaling:
-    points = library.upload(dataset, columns).points
+    points = LIBRARY.upload(dataset, columns).points
     return Scaling.standard(points) if scale == "standard" else Scaling.none(points.shape[1])
 
 
@@ -75,14 +76,9 @@ def scaling(spec: SceneSpec) -> Scaling:
     return _scaling(spec.dataset, spec.columns, spec.scale) if spec.own else Scaling.none(2)
 
 
-def title(spec: SceneSpec) -> str:
-    """What the points are called."""
-    return scene(spec).title
-
-
 def fit_reference(spec: SceneSpec) -> None:
     """Learn the reference density of the user's own points, before it is asked for."""
-    assert scene(spec).density is not None
+    _ = scene(spec).density
 
 
 # --- the plane ------------------------------------------------------------------------------------------------------
@@ -91,7 +87,7 @@ def fit_reference(spec: SceneSpec) -> None:
 @st.cache_data(max_entries=24, show_spinner=False)
 def _projection(spec: SceneSpec, axes: Axes) -> Projection:
     points = scene(spec).points
-    names = library.upload(spec.dataset, spec.columns).columns if spec.own else ("", "")
+    names = LIBRARY.upload(spec.dataset, spec.columns).columns if spec.own else ("", "")
     if points.shape[1] == 2:
         return Projection.columns(0, 1, names)
     return Projection.principal(points) if not axes else Projection.columns(*axes, names)
@@ -99,7 +95,7 @@ def _projection(spec: SceneSpec, axes: Axes) -> Projection:
 
 def projection(spec: ExplorerSpec) -> Projection:
     """From data space to the plane; the identity for two columns."""
-    return _projection(replace(spec.scene, models="", preset="fast"), spec.axes)
+    return _projection(spec.scene.points, spec.axes)
 
 
 @st.cache_data(max_entries=24, show_spinner=False)
@@ -121,13 +117,7 @@ def backdrop(spec: ExplorerSpec) -> tuple[np.ndarray, fields.Box]:
     The truth for named datasets (the same for every sample), the fitted reference for the user's own points; of more
     than two columns, a kernel density of the projected points.
     """
-    return _backdrop(_ground(spec.scene), spec.axes)
-
-
-def _ground(spec: SceneSpec) -> SceneSpec:
-    """The part of a spec that decides what lies under the paths."""
-    bare = replace(spec, models="", preset="fast")
-    return bare if spec.own else replace(bare, size=1000, seed=0)
+    return _backdrop(spec.scene.ground, spec.axes)
 
 
 @st.cache_data(max_entries=24, show_spinner=False)
@@ -148,7 +138,7 @@ def _field(spec: SceneSpec, start: Point, beta: float) -> fields.DistanceField |
 
 def field(spec: SceneSpec, start: Point, beta: float) -> fields.DistanceField | None:
     """Distances from the start, for the live geodesic; None where the start lies outside the field's box."""
-    return _field(_ground(spec), start, beta)
+    return _field(spec.ground, start, beta)
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------------
@@ -165,7 +155,7 @@ def settle(spec: ExplorerSpec) -> ExplorerSpec:
 
     start, end = spec.start, spec.end
     if not (fits(start) and fits(end)):
-        first, last = _default_places(replace(spec.scene, models="", preset="fast"))
+        first, last = _default_places(spec.scene.points)
         start, end = start if fits(start) else first, end if fits(end) else last
     return replace(spec, start=start, end=end, axes=axes)
 
@@ -184,8 +174,18 @@ def _default_places(spec: SceneSpec) -> tuple[Place, Place]:
     return (float(f"{x0:.6g}"), float(f"{y0:.6g}")), (float(f"{x1:.6g}"), float(f"{y1:.6g}"))
 
 
-def position(spec: SceneSpec, place: Place) -> tuple[float, ...]:
-    """Where an endpoint is, in the space of the data."""
+def positions(spec: ExplorerSpec) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Where the endpoints of a settled spec are, in the space of the data.
+
+    Raises:
+        ValueError: if the spec is not settled.
+    """
+    return _position(spec.scene, spec.start), _position(spec.scene, spec.end)
+
+
+def _position(spec: SceneSpec, place: Place | None) -> tuple[float, ...]:
+    if place is None:
+        raise ValueError("endpoints should be settled first")
     if isinstance(place, int):
         return tuple(float(f"{x:.9g}") for x in scene(spec).points[place].tolist())
     return tuple(place)
@@ -193,9 +193,7 @@ def position(spec: SceneSpec, place: Place) -> tuple[float, ...]:
 
 def on_plane(spec: ExplorerSpec) -> tuple[Point, Point]:
     """Where the endpoints are on the plane."""
-    assert spec.start is not None
-    assert spec.end is not None
-    at = np.array([position(spec.scene, spec.start), position(spec.scene, spec.end)])
+    at = np.array(positions(spec))
     (x0, y0), (x1, y1) = projection(spec).apply(at).tolist()
     return (x0, y0), (x1, y1)
 
@@ -225,29 +223,56 @@ def _reports(
 
 def reports(spec: ExplorerSpec, names: tuple[str, ...]) -> list[PathReport]:
     """`core.methods.compare` for a settled spec."""
-    assert spec.start is not None
-    assert spec.end is not None
-    start, end = position(spec.scene, spec.start), position(spec.scene, spec.end)
+    start, end = positions(spec)
     return _reports(spec.scene, start, end, spec.beta, names, spec.settings)
 
 
+@st.cache_data(max_entries=64, show_spinner=False)
+def _profiles(
+    spec: SceneSpec,
+    start: tuple[float, ...],
+    end: tuple[float, ...],
+    beta: float,
+    names: tuple[str, ...],
+    settings: MethodSettings,
+) -> dict[str, paths.Profile]:
+    log_density = scene(spec).density.log_density
+    found = _reports(spec, start, end, beta, names, settings)
+    return {r.method: paths.profile(r.path, log_density, beta) for r in found if len(r.path)}
+
+
 def profiles(spec: ExplorerSpec, names: tuple[str, ...]) -> dict[str, paths.Profile]:
-    """What each path meets on its way, by the scene's density."""
-    density = scene(spec.scene).density
-    return {
-        r.method: paths.profile(r.path, density.log_density, spec.beta) for r in reports(spec, names) if len(r.path)
-    }
+    """What each path meets on its way, by the scene's density; for a settled spec."""
+    start, end = positions(spec)
+    return _profiles(spec.scene, start, end, spec.beta, names, spec.settings)
 
 
 def frame(spec: ExplorerSpec) -> Frame:
     """The space that a settled spec's paths live in."""
-    assert spec.start is not None
-    assert spec.end is not None
     own = spec.scene.own
-    columns = library.upload(spec.scene.dataset, spec.scene.columns).columns if own else ("x", "y")
-    source = library.title(spec.scene.dataset) if own else ""
-    start, end = position(spec.scene, spec.start), position(spec.scene, spec.end)
+    columns = LIBRARY.upload(spec.scene.dataset, spec.scene.columns).columns if own else ("x", "y")
+    source = LIBRARY.title(spec.scene.dataset) if own else ""
+    start, end = positions(spec)
     return Frame(columns, scaling(spec.scene), source, start, end)
+
+
+# --- models that are shipped, and those that could be trained --------------------------------------------------------
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def has_shipped_models(dataset: str, size: int, seed: int, preset: str) -> bool:
+    """Whether flow and score model of a named dataset's sample are shipped."""
+    names = {checkpoints.name_of(dataset, size, seed, preset, kind) for kind in checkpoints.KINDS}
+    try:
+        return names <= set(checkpoints.available())
+    except CheckpointError:
+        return False
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def training_seconds(preset: str, size: int, dim: int) -> float | None:
+    """How long a training takes on a usual machine; None where that is not known."""
+    return checkpoints.estimated_seconds(preset, size, dim)
 
 
 # --- models that need torch -----------------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ import numpy as np
 import streamlit as st
 
 from core import datasets, methods
+from core.mixtures import MIN_POINTS
 from core.tables import Upload
-from dashboard import charts, library
+from dashboard import charts
+from dashboard.library import LIBRARY
 from dashboard.specs import (
     BETAS,
     DATASETS,
@@ -43,7 +45,6 @@ NOT_A_MIXTURE = " · not a mixture"
 # standardized where two columns differ in spread by more than this.
 FIRST_SIZES, UNLIKE_SPREADS = {5: 5000, 10: 2000, 50: 1000}, 5.0
 PASTED, DRAWN = "pasted text", "drawn points"
-FEWEST_POINTS = 20
 GONE = "These points are no longer on this server: bring the file again, then the link works."
 
 
@@ -57,11 +58,11 @@ def sync_with_url() -> list[str]:
         _write_url()  # back from another page, whose link has no choices: everything is as it was
         return []
     shown = st.session_state.get("dataset", "")
-    gone = is_own(shown) and not library.has(shown)
+    gone = is_own(shown) and not LIBRARY.has(shown)
     if found == st.session_state.get("url") and not gone:
         return []
     values, complaints = read_url(found)
-    if is_own(values["dataset"]) and not library.has(values["dataset"]):
+    if is_own(values["dataset"]) and not LIBRARY.has(values["dataset"]):
         complaints.append(GONE)
         values, _ = read_url({name: text for name, text in found.items() if name in ("beta", "methods")})
     st.session_state.update(values)
@@ -131,6 +132,7 @@ def reset() -> None:
 
 def apply(query: Mapping[str, str]) -> None:
     """Everything that a preset says; the rest as at the first visit."""
+    st.session_state["drawing"] = False
     st.session_state.update(read_url(query)[0])
 
 
@@ -152,14 +154,14 @@ def _remember(dataset: str) -> None:
 
 def _adopt(dataset: str) -> None:
     """Show the user's own points, with defaults that fit them."""
-    s, read = st.session_state, library.upload(dataset)
+    s, read = st.session_state, LIBRARY.upload(dataset)
     _remember(dataset)
     s["dataset"], s["seed"] = dataset, 0
     s["columns"] = [read.choices.index(name) for name in read.suggested[:2]]
     if _unusable(dataset, s["columns"]):  # too few rows have both: then all columns, which do
         s["columns"] = [read.choices.index(name) for name in read.columns]
-    spread = library.upload(dataset, tuple(s["columns"])).points.std(axis=0)
-    s["scale"] = "standard" if len(spread) > 2 or spread.max() > UNLIKE_SPREADS * spread.min() else "given"
+    spread = LIBRARY.upload(dataset, tuple(s["columns"])).points.std(axis=0)
+    s["scale"] = "standard" if spread.max() > UNLIKE_SPREADS * spread.min() else "given"
     _fit_to_columns()
 
 
@@ -168,7 +170,7 @@ def _unusable(dataset: str, columns: list[int]) -> str:
     if len(columns) < 2:
         return "Choose at least two columns."
     try:
-        library.upload(dataset, tuple(columns))
+        LIBRARY.upload(dataset, tuple(columns))
     except ValueError as problem:
         return str(problem)
     return ""
@@ -187,7 +189,7 @@ def _fit_to_columns() -> None:
     if dim > 2:
         s["scale"] = "standard"
     most = next(size for most_dim, size in FIRST_SIZES.items() if dim <= most_dim)
-    s["size"] = min(len(library.upload(s["dataset"], tuple(s["columns"])).points), most)
+    s["size"] = min(len(LIBRARY.upload(s["dataset"], tuple(s["columns"])).points), most)
     set_endpoints(None, None)
 
 
@@ -196,7 +198,7 @@ def _dataset_changed() -> None:
     s.pop("refused", None)
     s["drawing"] = False
     if is_own(s["dataset"]):
-        if library.has(s["dataset"]):
+        if LIBRARY.has(s["dataset"]):
             return _adopt(s["dataset"])
         s["own"].remove(s["dataset"])
         s["refused"], s["dataset"] = GONE, PARAMETERS[0].default
@@ -210,17 +212,16 @@ def _forget_endpoints() -> None:
     set_endpoints(None, None)
 
 
-def take(data: bytes, name: str) -> bool:
+def take(data: bytes, name: str) -> None:
     """Bring points to the page; where they cannot be used, all stays as it was and a sentence says why."""
     try:
-        dataset, _ = library.keep(data, name)
+        dataset = LIBRARY.keep(data, name)
     except ValueError as problem:
         st.session_state["refused"] = str(problem)
-        return False
+        return
     st.session_state.pop("refused", None)
     st.session_state["drawing"] = False
     _adopt(dataset)
-    return True
 
 
 def _take_file() -> None:
@@ -288,8 +289,8 @@ def drawing_bar() -> None:
             icon=":material/check:",
             type="primary",
             on_click=_use_strokes,
-            disabled=count < FEWEST_POINTS,
-            help=f"At least {FEWEST_POINTS} points are needed.",
+            disabled=count < MIN_POINTS,
+            help=f"At least {MIN_POINTS} points are needed.",
         )
 
 
@@ -349,7 +350,7 @@ def sidebar_end() -> None:
 
 def _dataset_title(name: str) -> str:
     if is_own(name):
-        return library.title(name) if library.has(name) else "points that have gone"
+        return LIBRARY.title(name) if LIBRARY.has(name) else "points that have gone"
     return datasets.TITLES[name] + (NOT_A_MIXTURE if name in datasets.EXTRA else "")
 
 
@@ -372,9 +373,9 @@ def _bring_points() -> None:
 def _own_points() -> None:
     """What was read, and which columns of it are used."""
     s = st.session_state
-    everything = library.upload(s["dataset"])
+    everything = LIBRARY.upload(s["dataset"])
     in_use = s["columns in use"]
-    read = library.upload(s["dataset"], in_use)
+    read = LIBRARY.upload(s["dataset"], in_use)
     with st.expander(_summary(read), icon=":material/table:"):
         st.markdown("\n".join(f"- {charts.plain(note)}" for note in read.notes) or "Everything was used as it came.")
     if len(everything.choices) > 2:
@@ -433,7 +434,7 @@ def _size() -> None:
     s = st.session_state
     most = LARGEST_SIZE
     if is_own(s["dataset"]):
-        most = min(LARGEST_SIZE, len(library.upload(s["dataset"], s["columns in use"]).points))
+        most = min(LARGEST_SIZE, len(LIBRARY.upload(s["dataset"], s["columns in use"]).points))
         s["size"] = min(s["size"], most)
     sizes = sorted({*(size for size in SIZES if size <= most), s["size"], *([most] if most < LARGEST_SIZE else [])})
     if len(sizes) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core import datasets, methods
@@ -66,6 +66,21 @@ class SceneSpec:
     def own(self) -> bool:
         """Whether these are the user's own points, without a known density."""
         return is_own(self.dataset)
+
+    @property
+    def bare(self) -> SceneSpec:
+        """The scene without models that were trained or loaded here: what such models are kept under."""
+        return replace(self, models="")
+
+    @property
+    def points(self) -> SceneSpec:
+        """The part that decides which points there are."""
+        return replace(self, models="", preset=methods.PRESETS[0])
+
+    @property
+    def ground(self) -> SceneSpec:
+        """The part that decides what lies under the paths: a known density is the same for every sample."""
+        return self.points if self.own else replace(self.points, size=1000, seed=0)
 
 
 @dataclass(frozen=True)

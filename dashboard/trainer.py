@@ -7,13 +7,14 @@ from dataclasses import replace
 import streamlit as st
 
 from core import checkpoints
-from core.checkpoints import CheckpointError
 from core.jobs import Job, Snapshot, State
 from core.methods import PRESETS
-from dashboard import charts, compute, export, library, plane
+from dashboard import charts, compute, export, plane
+from dashboard.library import LIBRARY
 from dashboard.specs import ExplorerSpec, SceneSpec
 
 POLL_SECONDS = 0.4
+EARLIER_STAY = "Training was cancelled; the models from before stay."
 
 
 # --- which models a scene has ---------------------------------------------------------------------------------------
@@ -21,9 +22,9 @@ POLL_SECONDS = 0.4
 
 def with_models(spec: ExplorerSpec) -> ExplorerSpec:
     """The spec with the models that this session chose, or that the server has for the same points and settings."""
-    chosen = _chosen().get(spec.scene, "")
-    if not (chosen and library.has_models(chosen)):
-        chosen = "" if _shipped(spec.scene) else library.trained(spec.scene)
+    chosen = _chosen().get(spec.scene.bare, "")
+    if not (chosen and LIBRARY.has_models(chosen)):
+        chosen = "" if _shipped(spec.scene) else LIBRARY.trained(spec.scene)
     return replace(spec, scene=replace(spec.scene, models=chosen))
 
 
@@ -32,19 +33,9 @@ def _chosen() -> dict[SceneSpec, str]:
     return st.session_state.setdefault("chosen models", {})
 
 
-def _bare(spec: SceneSpec) -> SceneSpec:
-    return replace(spec, models="")
-
-
 def _shipped(spec: SceneSpec) -> bool:
     """Whether models are shipped for a scene."""
-    if spec.own:
-        return False
-    names = [checkpoints.name_of(spec.dataset, spec.size, spec.seed, spec.preset, kind) for kind in checkpoints.KINDS]
-    try:
-        return set(names) <= set(checkpoints.available())
-    except CheckpointError:
-        return False
+    return not spec.own and compute.has_shipped_models(spec.dataset, spec.size, spec.seed, spec.preset)
 
 
 # --- the panel ------------------------------------------------------------------------------------------------------
@@ -52,12 +43,11 @@ def _shipped(spec: SceneSpec) -> bool:
 
 def panel(spec: ExplorerSpec) -> None:
     """The training of this scene's models, in the sidebar."""
-    job = library.job(spec.scene)
     with st.sidebar:
-        if job is not None and job.snapshot().state.active:
+        if is_active(spec.scene):
             _watch(spec.scene)
         else:
-            _offer(spec, job)
+            _offer(spec, LIBRARY.job(spec.scene))
 
 
 def _offer(spec: ExplorerSpec, job: Job | None) -> None:
@@ -67,9 +57,12 @@ def _offer(spec: ExplorerSpec, job: Job | None) -> None:
     if job is not None and job.snapshot().state is State.FAILED:
         st.error(job.snapshot().message, icon=":material/error:")
     elif job is not None and job.snapshot().state is State.CANCELLED:
-        st.caption(job.snapshot().message)
+        kept_before = have and LIBRARY.collect(scene) != scene.models
+        st.caption(EARLIER_STAY if kept_before else job.snapshot().message)
     elif not have:
         st.caption("No models for these points yet.")
+    other = st.session_state.get("training")
+    busy = other is not None and other != scene.bare and is_active(other)
     st.button(
         "Train again" if have else "Train flow and score",
         icon=":material/model_training:",
@@ -77,30 +70,40 @@ def _offer(spec: ExplorerSpec, job: Job | None) -> None:
         type="secondary" if have else "primary",
         on_click=_start,
         args=(scene,),
+        disabled=busy,
         help=f"{scene.preset.capitalize()} preset: {estimate(scene)}. The page stays usable meanwhile.",
     )
+    if busy:
+        st.caption("Another training of yours is under way; one at a time, so that others get their turn.")
     if scene.preset == "paper" or not have:
         st.caption(f"{scene.preset.capitalize()} preset: {estimate(scene)}.")
 
 
 def estimate(spec: SceneSpec) -> str:
     """How long a training takes, in words."""
-    points = compute.scene(_bare(spec)).points
-    seconds = checkpoints.estimated_seconds(spec.preset, *points.shape)
+    points = compute.scene(spec.bare).points
+    seconds = compute.training_seconds(spec.preset, *points.shape)
     if seconds is None:
         return "it is not known how long it takes"
     return f"about {seconds:.0f} seconds" if seconds < 100 else f"about {seconds / 60:.0f} minutes"
 
 
+def is_active(spec: SceneSpec) -> bool:
+    """Whether models of this scene are being trained, or wait for it."""
+    job = LIBRARY.job(spec)
+    return job is not None and job.snapshot().state.active
+
+
 def _start(spec: SceneSpec) -> None:
-    scene = compute.scene(_bare(spec))
+    st.session_state["training"] = spec.bare
+    scene = compute.scene(spec.bare)
     # Where the truth is known, the curve is judged on fresh points; one's own points are split by the job.
     held_out = scene.true_density.sample(1000, seed=10**6 + spec.seed) if scene.true_density is not None else None
-    library.train(spec, scene.points, held_out)
+    LIBRARY.train(spec, scene.points, held_out)
 
 
 def _cancel(spec: SceneSpec) -> None:
-    job = library.job(spec)
+    job = LIBRARY.job(spec)
     if job is not None:
         job.cancel()
 
@@ -108,15 +111,16 @@ def _cancel(spec: SceneSpec) -> None:
 @st.fragment(run_every=POLL_SECONDS)
 def _watch(spec: SceneSpec) -> None:
     """Progress, time left and the loss curve; when it ends, the whole page is drawn again with the new models."""
-    job = library.job(spec)
+    job = LIBRARY.job(spec)
     if job is None:
         st.rerun()
         return
     now = job.snapshot()
     if not now.state.active:
-        key = library.collect(spec)
-        if key:
-            _chosen()[_bare(spec)] = key
+        key = LIBRARY.collect(spec)
+        # What a cancelled training leaves is better than nothing, and worse than models that ran to their end.
+        if key and (now.state is State.FINISHED or not (spec.models or _shipped(spec))):
+            _chosen()[spec.bare] = key
         st.rerun()
     st.progress(now.fraction, text=in_words(now))
     if any(curve.steps for curve in now.curves.values()):
@@ -163,7 +167,7 @@ def _about(spec: SceneSpec) -> None:
             else "There are no models for these points yet. Train them with the button on the left, or load a file."
         )
         return
-    data = library.packed_models(spec.models)
+    data = LIBRARY.packed_models(spec.models)
     about = checkpoints.describe(data)
     st.markdown(f"**{about_in_words(about)}**")
     curves = charts.curves_of(about)
@@ -200,9 +204,9 @@ def _load(spec: SceneSpec) -> None:
     data = file.getvalue()
     try:
         loaded = checkpoints.unpack(data)
-        compute.scene(_bare(spec)).with_models(loaded.flow, loaded.score_model, spec.preset)
+        compute.scene(spec.bare).with_models(loaded.flow, loaded.score_model, spec.preset)
     except ValueError as problem:
         st.session_state["models refused"] = f"{file.name}: {problem}"
         return
     st.session_state.pop("models refused", None)
-    _chosen()[_bare(spec)] = library.keep_models(data, file.name)
+    _chosen()[spec.bare] = LIBRARY.keep_models(data, file.name)

@@ -7,7 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import checkpoints, datasets, methods
-from dashboard import compute, library, specs
+from dashboard import compute, specs
+from dashboard.library import LIBRARY
 
 APP = str(Path(__file__).parents[1] / "dashboard" / "app.py")
 
@@ -158,7 +159,7 @@ def own():
     lines = [
         ",".join(f"{x:.4f}" for x in row[:3]) + (f",{row[3]:.4f}" if i < 5 else ",") for i, row in enumerate(table)
     ]
-    return library.keep("\n".join(["a,b,c,d", *lines]).encode(), "mine.csv")[0]
+    return LIBRARY.keep("\n".join(["a,b,c,d", *lines]).encode(), "mine.csv")
 
 
 def open_own(dataset, **query):
@@ -211,7 +212,7 @@ def test_tabs_of_own_points(own, tab, columns):
 
 
 def test_points_that_have_gone_are_a_sentence(own, monkeypatch):
-    monkeypatch.setattr(library, "has", lambda dataset: False)
+    monkeypatch.setattr(LIBRARY, "has", lambda dataset: False)
     test = open_own(own, beta="0.5")
     assert "no longer on this server" in test.warning[0].value
     assert test.session_state["dataset"] == "two_spirals"

@@ -64,7 +64,9 @@ def _picture(reports: list[PathReport], preset: Preset | None, outside: list[str
         return f"{' and '.join(outside)} {lie} outside the picture. Zoom out with the mouse wheel, or press Reset."
     if preset is not None:
         return preset.lesson
-    judged = [r for r in reports if r.method != "truth" and len(r.path)]
+    # The mixture is the reference: that it comes closest to itself says nothing.
+    standards = ("truth", "mixture") if own else ("truth",)
+    judged = [r for r in reports if r.method not in standards and len(r.path)]
     if not judged:
         return f"Choose a method on the left to compare it with the {'reference' if own else 'true'} geodesic."
     truth = next((r for r in reports if r.method == "truth"), None)

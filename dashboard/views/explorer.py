@@ -8,7 +8,8 @@ import numpy as np
 import streamlit as st
 
 from core.methods import WARNINGS, PathReport
-from dashboard import charts, compute, controls, export, library, plane, trainer
+from dashboard import charts, compute, controls, export, plane, trainer
+from dashboard.library import LIBRARY
 from dashboard.specs import ExplorerSpec, Point
 from dashboard.texts import sentences
 
@@ -48,7 +49,9 @@ def settled(spec: ExplorerSpec) -> ExplorerSpec:
                 compute.fit_reference(spec.scene)
         return trainer.with_models(compute.settle(spec))
     except ValueError as problem:
-        st.error(f"{problem}. Choose other columns or other data on the left.", icon=":material/error:")
+        controls.sidebar_end()
+        said = str(problem).rstrip(".")
+        st.error(f"{said}. Choose other columns or other data on the left.", icon=":material/error:")
         st.stop()
 
 
@@ -158,7 +161,7 @@ def hover_field(spec: ExplorerSpec, start: Point) -> plane.Field | None:
     if field is None:
         return None
     (x0, y0), (x1, y1) = field.box.low, field.box.high
-    return plane.Field(f"{spec.scene} {start} {spec.beta}", field.values, (x0, x1, y0, y1))
+    return plane.Field(f"{spec.scene.ground} {start} {spec.beta}", field.values, (x0, x1, y0, y1))
 
 
 def rows(spec: ExplorerSpec, reports: list[PathReport], waiting: bool) -> tuple[dict, ...]:
@@ -209,12 +212,14 @@ def where_the_length_goes(spec: ExplorerSpec, reports: list[PathReport]) -> None
         profile = profiles[report.method]
         cost = export.share(profile, report)
         seen.append(charts.Profile(report.method, profile.fraction, profile.log_density, cost))
+    own = spec.scene.own
     st.caption(
-        "Above: the log density that each path meets on its way from A to B; dips are gaps that it crosses. "
-        "Below: how much more it has paid so far than the true geodesic, in percent of the geodesic's whole length. "
+        f"Above: the {'reference log density (an estimate)' if own else 'log density'} that each path meets on its way "
+        "from A to B; dips are gaps that it crosses. Below: how much more it has paid so far than the "
+        f"{'reference' if own else 'true'} geodesic, in percent of the geodesic's whole length. "
         "Where a line climbs, the path loses."
     )
-    plane.figure(charts.length_profile(seen), key="length profile")
+    plane.figure(charts.length_profile(seen, own), key="length profile")
 
 
 def data_tab(spec: ExplorerSpec, reports: list[PathReport]) -> None:
@@ -226,7 +231,7 @@ def data_tab(spec: ExplorerSpec, reports: list[PathReport]) -> None:
         st.download_button("Everything as JSON", text, f"{name}.json", "application/json", on_click="ignore")
         if spec.scene.own:
             st.download_button(
-                "The points", library.contents(spec.scene.dataset), frame.source, "text/plain", on_click="ignore"
+                "The points", LIBRARY.contents(spec.scene.dataset), frame.source, "text/plain", on_click="ignore"
             )
     st.caption("The picture itself: the two camera buttons at the plane's upper right save it as PNG or SVG.")
     st.markdown("**The code that makes this picture**")

@@ -64,9 +64,9 @@ def page() -> None:
     paper.claims((NAME,))
     recompute(experiment.full, None if found is None else found.table)
     paper.to_try(
-        "Open the two spirals with T = 20 and look at the path of the mixture pool: its few equal steps cut the corners, "
-        "which is the error that the right figure counts. Then raise T (Advanced) until the corners are gone, and β "
-        "until a path stops converging: its row says so.",
+        "Open the two spirals with T = 20 and look at the path of the mixture pool: its few equal steps cut the "
+        "corners, which is the error that the right figure counts. Then raise T (Advanced) until the corners are gone, "
+        "and β until a path stops converging: its row says so.",
         {"dataset": "two_spirals", "methods": "truth,mixture", "beta": "2", "T": "20"},
     )
 
