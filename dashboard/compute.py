@@ -18,7 +18,8 @@ import streamlit as st
 from core import checkpoints, fields, methods, mixtures, paths
 from core.checkpoints import CheckpointError
 from core.children import Queue
-from core.experiments import report, running
+from core.densities import standard_normal
+from core.experiments import kde_tradeoff, report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
@@ -351,3 +352,120 @@ def _live_queue() -> Queue:
 def live_cell(name: str, spec: Any, cell: running.Cell) -> LiveCell:
     """Begin to compute a cell of an experiment, in a process of its own."""
     return LiveCell(_live_queue(), name, spec, cell)
+
+
+# --- estimators -----------------------------------------------------------------------------------------------------
+
+DRAWN = np.linspace(-4, 4, 241)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def kernel_estimate(size: int, draw: int, bandwidth: float) -> dict[str, np.ndarray]:
+    """Log density and score of a sample's kernel density beside the truth, at the points "x"."""
+    truth = standard_normal(1)
+    sample = truth.sample(size, draw)[:, 0]
+    log_density, score = kde_tradeoff.kernel_estimates(sample, DRAWN, bandwidth)
+    return {
+        "x": DRAWN,
+        "log_density": log_density,
+        "score": score,
+        "true_log_density": truth.log_density(DRAWN[:, None]),
+        "true_score": truth.score(DRAWN[:, None])[:, 0],
+    }
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def kernel_errors(size: int, draw: int, bandwidth: float) -> dict[tuple[str, str], float]:
+    """Integrated squared errors of the same estimate by weight and target, as the table of the experiment has them."""
+    alone = kde_tradeoff.Spec((size,), draws=1, narrowest=bandwidth, widest=bandwidth, bandwidths=1, seed=draw)
+    return {which: float(each[0, 0]) for which, each in kde_tradeoff.integrated_errors(alone, size).items()}
+
+
+# --- digits ---------------------------------------------------------------------------------------------------------
+
+DIGITS_SEED = 0  # of the split and the weights that are shipped
+SHEET_COLUMNS, SHEET_ROWS = 14, 3
+FRAME, FRAME_MARKED = (128, 128, 128, 255), (213, 94, 0, 255)  # seen on white and on black
+
+
+@st.cache_resource(show_spinner=False)
+def _digit_models() -> Any:
+    """The shipped models of the digits; loads torch."""
+    import torch
+
+    from core.experiments import digits
+
+    torch.set_num_threads(1)  # as for the explorer's models
+    models = digits.load()
+    if models.spec != digits.FULL or models.seed != DIGITS_SEED:
+        raise ValueError("the shipped models were made by another spec or seed")
+    return models
+
+
+@st.cache_data(show_spinner=False)
+def digit_images() -> tuple[np.ndarray, list[list[int]]]:
+    """Images (N, H, W) from 0 to 255, and for each digit the rows that the shipped models never saw; without torch."""
+    from core.experiments import digits
+
+    images, labels = digits.load_images(digits.FULL.mnist)
+    _, held_out = digits.split(len(images), digits.FULL.held_out, DIGITS_SEED)
+    return _gray(images), [held_out[labels[held_out] == digit].tolist() for digit in range(digits.CLASSES)]
+
+
+@st.cache_data(max_entries=1024, show_spinner=False)
+def digit_sheet(digit: int, marked: int) -> np.ndarray:
+    """All held-out images of a digit as RGBA thumbnails, one of them marked; of one size for every digit."""
+    images, held_out = digit_images()
+    cells = [np.zeros((30, 30, 4), np.uint8)] * (SHEET_COLUMNS * SHEET_ROWS)
+    for k, row in enumerate(held_out[digit][: len(cells)]):
+        gap = 0 if k == marked else 2
+        cells[k] = np.pad(enlarged(images[row], 3, k == marked), ((gap, gap), (gap, gap), (0, 0)))
+    return np.vstack([np.hstack(cells[k : k + SHEET_COLUMNS]) for k in range(0, len(cells), SHEET_COLUMNS)])
+
+
+def enlarged(image: np.ndarray, times: int, marked: bool = False) -> np.ndarray:
+    """A gray image (H, W) with crisp pixels in a frame, RGBA."""
+    big = np.repeat(np.repeat(image, times, axis=0), times, axis=1)
+    width = 3 if marked else 1
+    framed = np.full((len(big) + 2 * width, big.shape[1] + 2 * width, 4), FRAME_MARKED if marked else FRAME, np.uint8)
+    framed[width:-width, width:-width] = np.dstack([big, big, big, np.full_like(big, 255)])
+    return framed
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def digit_geodesic(i: int, j: int, beta: float) -> Any:
+    """`core.experiments.digits.geodesic` between two rows of the images, by the shipped models.
+
+    Raises:
+        ValueError: if the models cannot be used (then it is a CheckpointError), or the rows cannot.
+    """
+    from core.experiments import digits
+
+    return digits.geodesic(_digit_models(), i, j, beta)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def digit_frames(i: int, j: int, beta: float, every: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every so many points of a path and of the straight line, decoded: images (F, H, W) from 0 to 255 of each."""
+    from core.experiments import digits
+
+    found = digit_geodesic(i, j, beta)
+    path, straight = (digits.decode_path(_digit_models(), points[::every]) for points in (found.path, found.straight))
+    return _gray(path), _gray(straight)
+
+
+def data_url(image: np.ndarray) -> str:
+    """A gray image for a style sheet."""
+    import io
+    from base64 import b64encode
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "png")
+    return f"url(data:image/png;base64,{b64encode(file.getvalue()).decode()})"
+
+
+def _gray(images: np.ndarray) -> np.ndarray:
+    """Images from 0 to 1 as bytes."""
+    return np.round(255 * images.clip(0, 1)).astype(np.uint8)

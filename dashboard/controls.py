@@ -80,6 +80,8 @@ def sync_with_url() -> list[str]:
 
 def leave_explorer() -> None:
     """Another page is shown: its link says nothing of the explorer's choices, which stay as they are."""
+    if st.query_params:
+        st.query_params.clear()
     st.session_state["elsewhere"] = True
 
 

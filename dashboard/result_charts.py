@@ -12,6 +12,7 @@ from dashboard.charts import line_style, plain_axis, plain_layout
 
 # More colors for what is no method: Okabe and Ito's, in the order of the palette's contrast.
 SERIES_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+LIGHT_TO_DARK = ("#EDAE2F", "#D1495B", "#6A3FB5")
 
 
 class Series(NamedTuple):
@@ -52,6 +53,14 @@ def method_line(method: str, width: float = 2.5) -> dict[str, Any]:
     return line_style(method, width)
 
 
+def shades(count: int) -> list[str]:
+    """Colors of an ordered series, from light to dark, seen on white and on black."""
+    stops = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in LIGHT_TO_DARK])
+    at = np.linspace(0, len(stops) - 1, count)
+    mixed = np.stack([np.interp(at, np.arange(len(stops)), channel) for channel in stops.T], axis=1)
+    return ["#" + "".join(f"{round(part):02x}" for part in color) for color in mixed]
+
+
 def plain_line(k: int, dash: str = "solid", width: float = 2.5) -> dict[str, Any]:
     """The line of the k-th series that is no method."""
     return {"color": SERIES_COLORS[k % len(SERIES_COLORS)], "dash": dash, "width": width}
@@ -83,7 +92,7 @@ def lines(
         layout[f"xaxis{number}"] = _axis(x) | {"domain": [low, low + width], "anchor": f"y{number}"}
         layout[f"yaxis{number}"] = _axis(axes[k]) | {"anchor": f"x{number}"}
         if titles[k]:
-            place = {"x": low + width / 2, "y": 1.0, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
+            place = {"x": low + width / 2, "y": 1.0, "xref": "paper", "yref": "paper", "yanchor": "bottom", "xanchor": "center"}
             layout["annotations"].append(place | {"text": titles[k], "showarrow": False, "font": {"size": 13}})
     if count > 1 or titles[0]:
         layout["legend"] = {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"}
@@ -164,3 +173,30 @@ def heatmap(
         "ygap": 1,
     }
     return {"data": [trace], "layout": layout}
+
+
+def mark(
+    name: str, x: float, y: float, color: str, symbol: str, size: int, error: float | None = None
+) -> dict[str, Any]:
+    """A trace to add to a figure: a point without a legend entry, its error bar along x.
+
+    Args:
+        name: of the line that it belongs to, with which it hides.
+        x, y: where it is.
+        color, symbol, size: plotly's, of the marker.
+        error: standard error of x, or None for none.
+    """
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": False,
+        "x": np.array([x], float),
+        "y": np.array([y], float),
+        "marker": {"color": color, "symbol": symbol, "size": size, "line": {"color": color, "width": 2}},
+        "hovertemplate": "%{x:.4g}<extra>" + name + "</extra>",
+    }
+    if error is not None:
+        trace["error_x"] = {"type": "data", "array": [error], "thickness": 2, "width": 5, "color": color}
+    return trace

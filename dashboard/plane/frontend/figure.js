@@ -13,6 +13,13 @@ export class Figure {
     parent.append(this.node);
     this.work = Promise.resolve();
     this.message = null;
+    // plotly hears only of the window's size; the sidebar's comes and goes without it
+    this.width = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      const before = this.width;
+      this.width = Math.round(contentRect.width);
+      if (before && this.width && before !== this.width) loading.then((plotly) => plotly.Plots.resize(this.node));
+    }).observe(this.node);
   }
 
   async receive(message) {
@@ -33,8 +40,8 @@ export class Figure {
       ...trace,
       x: arrays[trace.x].values,
       y: arrays[trace.y].values,
-      line: trace.line && { ...trace.line, color: trace.line.color ?? color },
-      marker: trace.marker && { ...trace.marker, color: trace.marker.color ?? color },
+      ...(trace.line && { line: { ...trace.line, color: trace.line.color ?? color } }),
+      ...(trace.marker && { marker: { ...trace.marker, color: trace.marker.color ?? color } }),
     }));
     const layout = { ...figure.layout, autosize: true, uirevision: "kept", font: { color, family: fontFamily, size: 13 } };
     const small = layout.height < SMALL; // the mode bar would hide what it is for
