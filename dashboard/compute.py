@@ -19,11 +19,12 @@ from core import checkpoints, fields, methods, mixtures, paths
 from core.checkpoints import CheckpointError
 from core.children import Queue
 from core.densities import standard_normal
-from core.experiments import kde_tradeoff, report, running
+from core.experiments import digits, kde_tradeoff, report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
 from core.projections import Projection, Scaling, nearest
+from dashboard import pictures
 from dashboard.export import Frame
 from dashboard.library import LIBRARY
 from dashboard.specs import Axes, ExplorerSpec, Place, Point, SceneSpec
@@ -384,16 +385,12 @@ def kernel_errors(size: int, draw: int, bandwidth: float) -> dict[tuple[str, str
 # --- digits ---------------------------------------------------------------------------------------------------------
 
 DIGITS_SEED = 0  # of the split and the weights that are shipped
-SHEET_COLUMNS, SHEET_ROWS = 14, 3
-FRAME, FRAME_MARKED = (128, 128, 128, 255), (213, 94, 0, 255)  # seen on white and on black
 
 
 @st.cache_resource(show_spinner=False)
-def _digit_models() -> Any:
+def _digit_models() -> digits.Models:
     """The shipped models of the digits; loads torch."""
     import torch
-
-    from core.experiments import digits
 
     torch.set_num_threads(1)  # as for the explorer's models
     models = digits.load()
@@ -405,67 +402,31 @@ def _digit_models() -> Any:
 @st.cache_data(show_spinner=False)
 def digit_images() -> tuple[np.ndarray, list[list[int]]]:
     """Images (N, H, W) from 0 to 255, and for each digit the rows that the shipped models never saw; without torch."""
-    from core.experiments import digits
-
     images, labels = digits.load_images(digits.FULL.mnist)
     _, held_out = digits.split(len(images), digits.FULL.held_out, DIGITS_SEED)
-    return _gray(images), [held_out[labels[held_out] == digit].tolist() for digit in range(digits.CLASSES)]
+    return pictures.gray(images), [held_out[labels[held_out] == digit].tolist() for digit in range(digits.CLASSES)]
 
 
 @st.cache_data(max_entries=1024, show_spinner=False)
 def digit_sheet(digit: int, marked: int) -> np.ndarray:
-    """All held-out images of a digit as RGBA thumbnails, one of them marked; of one size for every digit."""
+    """All held-out images of a digit as RGBA thumbnails, one of them marked."""
     images, held_out = digit_images()
-    cells = [np.zeros((30, 30, 4), np.uint8)] * (SHEET_COLUMNS * SHEET_ROWS)
-    for k, row in enumerate(held_out[digit][: len(cells)]):
-        gap = 0 if k == marked else 2
-        cells[k] = np.pad(enlarged(images[row], 3, k == marked), ((gap, gap), (gap, gap), (0, 0)))
-    return np.vstack([np.hstack(cells[k : k + SHEET_COLUMNS]) for k in range(0, len(cells), SHEET_COLUMNS)])
-
-
-def enlarged(image: np.ndarray, times: int, marked: bool = False) -> np.ndarray:
-    """A gray image (H, W) with crisp pixels in a frame, RGBA."""
-    big = np.repeat(np.repeat(image, times, axis=0), times, axis=1)
-    width = 3 if marked else 1
-    framed = np.full((len(big) + 2 * width, big.shape[1] + 2 * width, 4), FRAME_MARKED if marked else FRAME, np.uint8)
-    framed[width:-width, width:-width] = np.dstack([big, big, big, np.full_like(big, 255)])
-    return framed
+    return pictures.sheet(images[held_out[digit]], marked)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
-def digit_geodesic(i: int, j: int, beta: float) -> Any:
+def digit_geodesic(i: int, j: int, beta: float) -> digits.LatentGeodesic:
     """`core.experiments.digits.geodesic` between two rows of the images, by the shipped models.
 
     Raises:
         ValueError: if the models cannot be used (then it is a CheckpointError), or the rows cannot.
     """
-    from core.experiments import digits
-
     return digits.geodesic(_digit_models(), i, j, beta)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def digit_frames(i: int, j: int, beta: float, every: int) -> tuple[np.ndarray, np.ndarray]:
     """Every so many points of a path and of the straight line, decoded: images (F, H, W) from 0 to 255 of each."""
-    from core.experiments import digits
-
     found = digit_geodesic(i, j, beta)
     path, straight = (digits.decode_path(_digit_models(), points[::every]) for points in (found.path, found.straight))
-    return _gray(path), _gray(straight)
-
-
-def data_url(image: np.ndarray) -> str:
-    """A gray image for a style sheet."""
-    import io
-    from base64 import b64encode
-
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "png")
-    return f"url(data:image/png;base64,{b64encode(file.getvalue()).decode()})"
-
-
-def _gray(images: np.ndarray) -> np.ndarray:
-    """Images from 0 to 1 as bytes."""
-    return np.round(255 * images.clip(0, 1)).astype(np.uint8)
+    return pictures.gray(path), pictures.gray(straight)

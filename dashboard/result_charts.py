@@ -92,7 +92,14 @@ def lines(
         layout[f"xaxis{number}"] = _axis(x) | {"domain": [low, low + width], "anchor": f"y{number}"}
         layout[f"yaxis{number}"] = _axis(axes[k]) | {"anchor": f"x{number}"}
         if titles[k]:
-            place = {"x": low + width / 2, "y": 1.0, "xref": "paper", "yref": "paper", "yanchor": "bottom", "xanchor": "center"}
+            place = {
+                "x": low + width / 2,
+                "y": 1.0,
+                "xref": "paper",
+                "yref": "paper",
+                "yanchor": "bottom",
+                "xanchor": "center",
+            }
             layout["annotations"].append(place | {"text": titles[k], "showarrow": False, "font": {"size": 13}})
     if count > 1 or titles[0]:
         layout["legend"] = {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"}

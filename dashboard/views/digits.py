@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from string import Template
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from core.experiments import digits
 from core.experiments.report import is_rehearsal, rows
 from core.experiments.running import Result
 from core.geodesics import Status
-from dashboard import charts, compute, paper, plane
+from dashboard import charts, compute, paper, pictures, plane
 from dashboard.result_charts import Axis, Series, heatmap, lines, plain_line
 
 NAME = "digits"
@@ -45,19 +46,17 @@ DIGITS = [str(digit) for digit in range(digits.CLASSES)]
 # --t goes from 0 to 1 along the paths; every picture is one row of frames, of which --t shows one.
 FILM = """<style>
 @property --t {syntax: "\\3c number>"; inherits: true; initial-value: 0}
-@keyframes film {0%, 8% {--t: 0} 92%, 100% {--t: 1}}
-.film-box {container-type: inline-size}
-.film {--px: 5px; --big: 34px; font-size: 14px; animation: film 6s steps(FRAMES, jump-none) infinite alternate}
-.film:has([value=pause]:checked) {animation-play-state: paused}
-STILLS
+@keyframes film {0%, 8% {--t: 0} 92%, 100% {--t: 1}} .film-box {container-type: inline-size}
+.film {--px: 5px; --big: 34px; font-size: 14px; animation: film 6s steps($frames, jump-none) infinite alternate}
+.film:has([value=pause]:checked) {animation-play-state: paused} $stills
 .film figure {margin: 0} .film figcaption {padding-bottom: 4px}
-.film figcaption::before {content: ""; border-top: 3px solid COLOR; padding-right: 22px; margin-right: 6px;
+.film figcaption::before {content: ""; border-top: 3px solid $color; padding-right: 22px; margin-right: 6px;
   position: relative; top: -4px; font-size: 0}
 .film figure:last-child figcaption::before {border-top: 3px dotted #8C8C8C}
 .film i {display: block; width: calc(8 * var(--px)); height: calc(8 * var(--px)); image-rendering: pixelated;
-  background-size: calc(FRAMES * 100%) 100%; background-position: calc(100% * var(--at, var(--t))) 0;
+  background-size: calc($frames * 100%) 100%; background-position: calc(100% * var(--at, var(--t))) 0;
   outline: 1px solid rgba(128, 128, 128, .7)}
-.film i.path {background-image: PATH} .film i.line {background-image: LINE}
+.film i.path {background-image: $path} .film i.line {background-image: $line}
 .film-screens {display: flex; gap: 20px} .film-screens i {--px: var(--big)}
 .film label {cursor: pointer; position: relative} .film input {position: absolute; opacity: 0; pointer-events: none}
 .film label:has(:checked), .film label:has(:focus-visible) {outline: 2px solid #0072B2; outline-offset: 2px}
@@ -67,10 +66,10 @@ STILLS
 .film-names {width: 80px; margin-bottom: 10px} .film-names span {height: calc(8 * var(--px)); align-content: center}
 .film i.aside {background-size: 100% 100%; margin: 0 5px 10px}
 .film-track {position: relative; height: 3px; margin-top: 7px; background: rgba(128, 128, 128, .3)}
-.film-track b {position: absolute; top: -2px; width: 7px; height: 7px; border-radius: 4px; background: currentColor;
-  left: calc((100% - 7px) * var(--t))}
+.film-track b {position: absolute; left: calc((100% - 8px) * var(--t)); top:-2px; border: 4px solid; border-radius: 4px}
 @container (max-width: 690px) {.film {--px: 4px; --big: 28px}}
-@container (max-width: 590px) {.film {--px: 3px; --big: 16px} .film-strip {gap: 2px} .film .aside {display: none}}
+@container (max-width: 590px) {.film {--big: 24px} .film .aside {display: none}}
+@container (max-width: 420px) {.film {--px: 3px; --big: 16px} .film-strip {gap: 2px}}
 </style>"""
 
 
@@ -82,8 +81,8 @@ def page() -> None:
         "An autoencoder turns each image into a code of ten numbers, and such codes back into images; a flow and a "
         "score model learn the density of the codes. A geodesic between two codes, decoded point by point, is a film: "
         "one digit becomes another, by way of codes that are likely. The paper does this with MNIST. Here it is the "
-        "1797 digits of 8×8 pixels that scikit-learn brings along, since MNIST cannot be shipped; "
-        "`python -m core.experiments run digits --mnist` takes that, where there is a network.",
+        "1797 digits of 8×8 pixels that scikit-learn brings along, since MNIST cannot be shipped; with a network, "
+        "`python -m core.experiments run digits --mnist` takes that.",
     )
     watch()
     found = paper.result(NAME)
@@ -93,9 +92,8 @@ def page() -> None:
     paper.claims((NAME,))
     recompute(found)
     paper.to_try(
-        "Go from image 29 of the 1s to image 19 of the 9s, and raise β from 0 to 1: at first the film fades one image "
-        "out and the other in; at last it goes by way of a 2 and a 3. Then take two images of the same digit: by how "
-        "many nats is their path shorter? The map above says what to expect."
+        "Go from image 29 of the 1s to image 19 of the 9s, and raise β from 0 to 1: at first one image fades out and "
+        "the other in, at last the film goes by way of a 2 and a 3. Then take two 9s: how much shorter is their path?"
     )
 
 
@@ -105,8 +103,7 @@ def page() -> None:
 @st.fragment
 def watch() -> None:
     """Two images, β, and the film between them."""
-    columns = st.columns(2, gap="large")
-    i, j = (chosen(end, column) for end, column in zip(ENDS, columns))
+    i, j = (chosen(end, column) for end, column in zip(ENDS, st.columns(2, gap="large")))
     beta = st.select_slider("β", list(BETAS), 0.1, BETAS.__getitem__, key="digits beta", width=420)
     if i == j:
         st.info("Both are the same image: choose another one on either side.", icon=":material/filter_2:")
@@ -119,13 +116,12 @@ def watch() -> None:
         st.error(f"There is no film: {problem}.", icon=":material/error:")
         return
     left, right = st.columns([5, 3], gap="large")
-    images, _ = compute.digit_images()
-    left.html(film(frames, images[[i, j]], found.status))
+    left.html(film(frames, compute.digit_images()[0][[i, j]], found.status))
     with right:
         lengths(found, beta)
     st.markdown(
-        "**Can the digits on the way be read?** The paper's Fig. 9 says so; this is a matter for eyes, and ours see "
-        "less of it here. At β = 1/D the path bends little, and its film is nearly that of the straight line: one "
+        "**Can the digits on the way be read?** The paper's Fig. 9 says so. It is a matter for eyes; ours see less of "
+        "it here. At β = 1/D the path bends little, and its film is nearly that of the straight line: one "
         "image fades out and the other in. Between a 3 and a 9 that looks right, halfway between a 0 and a 1 one reads "
         "neither. At β = 1 most frames are digits, often others than the two ends. But mostly that is the graph's "
         "path, whose corners are codes of training images: the relaxed one is refused, since by the flow it is longer."
@@ -148,7 +144,7 @@ def chosen(end: str, column: st.delta_generator.DeltaGenerator) -> int:
         number = st.number_input(label, 1, len(of_digit), at_first, key=f"digits {end} {digit}")
         row = of_digit[number - 1]
         with st.container(horizontal=True):
-            st.image(compute.enlarged(images[row], 12), alt=f"the chosen {digit}")
+            st.image(pictures.enlarged(images[row], 12), alt=f"the chosen {digit}")
             st.image(compute.digit_sheet(digit, number - 1), alt=f"all held-out images of {digit}")
     return row
 
@@ -158,8 +154,8 @@ def lengths(found: digits.LatentGeodesic, beta: float) -> None:
     line, name = found.straight_log_length, PATHS[found.status][0]
     shown = f"{name}, evenly spaced" if found.status is Status.NOT_SHORTER else name
     named = {shown: found.log_length, "graph's path": found.graph_log_length, "straight line": line}
-    table = [f"| {name} | {nats:.3f} | {100 * np.expm1(nats - line):+.1f} % |" for name, nats in named.items()]
-    head = "| path | log length (nats) | to the line |\n|:--|--:|--:|\n"
+    table = [f"| {name} | {nats:.3f} | {100 * np.expm1(nats - line):+.1f}\u00a0% |" for name, nats in named.items()]
+    head = "| path | log length (nats) | vs. line |\n|:--|--:|--:|\n"
     st.markdown(head + "\n".join(table).replace("-", "−"))
     longer = [name for name, nats in list(named.items())[1:] if found.log_length > nats]
     if found.status is not Status.CONVERGED:
@@ -179,12 +175,10 @@ def film(frames: tuple[np.ndarray, np.ndarray], ends: np.ndarray, status: Status
     name, method = PATHS[status]
     places = list(enumerate(np.linspace(0, 1, PLACES)))
     stills = "".join(f".film:has([value=at{k}]:checked) {{animation: none; --t: {t:g}}}\n" for k, t in places)
-    path, line = (compute.data_url(np.hstack(list(each))) for each in frames)
-    filled = {"FRAMES": str(len(frames[0])), "STILLS": stills, "COLOR": charts.PALETTE[method] or ""}
-    style = FILM
-    for word, text in (filled | {"PATH": path, "LINE": line}).items():
-        style = style.replace(word, text)
-    first, last = (f"<i class='aside' style='background-image: {compute.data_url(image)}'></i>" for image in ends)
+    path, line = (pictures.data_url(np.hstack(list(each))) for each in frames)
+    color = charts.PALETTE[method]
+    style = Template(FILM).substitute(stills=stills, frames=len(frames[0]), path=path, line=line, color=color)
+    first, last = (f"<i class='aside' style='background-image: {pictures.data_url(image)}'></i>" for image in ends)
     strip = "".join(
         f"<label style='--at: {t:g}'><input type='radio' name='film' value='at{k}' aria-label='frame {k}'>"
         "<i class='path'></i><i class='line'></i></label>"
@@ -216,7 +210,6 @@ def distances(found: Result) -> None:
     with left:
         values = rows(table, kind="distance", method=method).pivot_table("mean_log_distance", "first", "second")
         figure = heatmap(values.to_numpy(), DIGITS, DIGITS, "images of", "from the mean of", "nats", height=500)
-        figure["data"][0]["marker"] = {}  # the plane's figures look into it
         plane.figure(figure, key="digits distances")
         st.caption(
             f"Log distance from the mean code of a digit's training images to {spec['pairs']} held-out images of each "
@@ -268,15 +261,13 @@ def digit_figure(series: Sequence[Series], y: str) -> dict:
 
 def number_table(table: pd.DataFrame, method: str) -> pd.DataFrame:
     """Table 1 as text, the paper's differences beside ours."""
-    said = pd.DataFrame({"digit": DIGITS})
-    for kind in KINDS:
-        ours = summary(table, kind, method)
-        said[kind], said[f"{kind}, standard error"] = _in_words(ours), ours["error"].map("{:.3f}".format).to_list()
-    return said.assign(**{"difference, the paper's": _in_words(PAPER)})
-
-
-def _in_words(values: pd.DataFrame) -> list[str]:
-    return [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in zip(values["mean"], values["deviation"])]
+    said: dict[str, Sequence[str]] = {"digit": DIGITS}
+    ours = {kind: summary(table, kind, method) for kind in KINDS}
+    for name, values in (ours | {"difference, the paper's": PAPER}).items():
+        said[name] = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in zip(values["mean"], values["deviation"])]
+        if "error" in values:
+            said[f"{name}, standard error"] = [f"{error:.3f}" for error in values["error"]]
+    return pd.DataFrame(said)
 
 
 # --- a cell, computed again -----------------------------------------------------------------------------------------

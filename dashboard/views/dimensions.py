@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,29 +29,18 @@ DENSITIES = {
     ("student_t", 5.0): "Student's t, ν = 5",
     ("student_t", 30.0): "Student's t, ν = 30",
 }
-THIN = 1.5  # pixels
-LIVE_SIZES, LIVE_PAIRS = (500, 1000, 2000), 10
-MODELS_TITLES = {"points": "", "fast": ", fast", "paper": ", paper's"}
-
-
-class Drawn(NamedTuple):
-    """A line of the main figure: its method, what it has learned, and its symbol."""
-
-    method: str
-    models: str
-    symbol: str
-
-
-# Graphs have circles, relaxed paths diamonds; the paper's preset is hollow.
+LIVE_SIZES, LIVE_PAIRS = (500, 1000, 2000), 8
+MODEL_TITLES = {"points": "", "fast": ", fast", "paper": ", paper's"}
+# Lines of the main figure: method, what it has learned, and symbol (circles: graphs, diamonds: relaxed paths).
 METHODS = (
-    Drawn("power", "points", "circle"),
-    Drawn("flow", "fast", "circle"),
-    Drawn("flow", "paper", "circle-open"),
-    Drawn("true_graph", "points", "circle"),
-    Drawn("straight", "points", "x"),
-    Drawn("score", "fast", "diamond"),
-    Drawn("score", "paper", "diamond-open"),
-    Drawn("mixture", "points", "diamond"),
+    ("power", "points", "circle"),
+    ("flow", "fast", "circle"),
+    ("flow", "paper", "circle-open"),
+    ("true_graph", "points", "circle"),
+    ("straight", "points", "x"),
+    ("score", "fast", "diamond"),
+    ("score", "paper", "diamond-open"),
+    ("mixture", "points", "diamond"),
 )
 GRAPHS = ("power", "flow", "true_graph")
 
@@ -80,15 +69,11 @@ def page() -> None:
     paper.to_try(
         "A geodesic of the 10-dimensional normal lies in a plane, and there the metric is that of the plane's own "
         "normal, so that the explorer can show it: A and B are put √10 = 3.16 away from the center, as points of ten "
-        "dimensions are. At β = 1 the true geodesic dives for the center. Set β to 0.1, which is 1/D, and it is nearly "
-        "straight, while the graphs still zigzag. Then drag A and B to √2 = 1.41, as in the plane, and set β to 0.5: "
-        "the same curve, smaller.",
-        {
-            "dataset": "standard_normal",
-            "methods": "truth,true_graph,power,straight",
-            "start": "3.16,0",
-            "end": "0,3.16",
-        },
+        "dimensions are. At β = 1 the true geodesic dives for the center, and a straight line is 57 % longer. Set β to "
+        "0.1, which is 1/D: now the line is only 3.1 % longer. Then move A and B to √2 = 1.41, where points of the "
+        "plane are, and set β to ½: the same curve, smaller, and 3.1 % again. (The graph has it easier than in ten "
+        "dimensions: in the plane neighbors are near.)",
+        {"dataset": "standard_normal", "methods": "truth,true_graph,straight", "start": "3.16,0", "end": "0,3.16"},
     )
 
 
@@ -98,7 +83,7 @@ def page() -> None:
 def path_ratios(found: Result) -> None:
     """LPR over D, what to see there, and where we differ from the paper."""
     spec, table = found.about["spec"], rows(found.table, part="lpr")
-    plane.figure(ratio_figure(table), key="path ratios")
+    plane.figure(ratio_figure(table), key="dimensions ratios")
     clipped = " Means below 10⁻⁵, errors of the discretization, stand at 10⁻⁵." if (table["lpr"] < FLOOR).any() else ""
     st.caption(
         f"Mean log path ratio (LPR: how much longer than the geodesic a path is, in nats) of {spec['pairs']} pairs, "
@@ -143,7 +128,9 @@ def beside_straight(table: pd.DataFrame) -> str:
 def percent(lpr: float) -> str:
     """How much longer than the geodesic an LPR means."""
     more = 100 * np.expm1(lpr)
-    return "less than 0.01 %" if more < 0.01 else f"{more:.2g} %" if more < 10 else f"{more:,.0f} %"
+    if more < 10:
+        return "less than 0.01 %" if more < 0.01 else f"{more:.2g} %"
+    return f"{more:,.0f} %" if more < 1e4 else f"a factor of e^{lpr:.0f}"
 
 
 def ratio_figure(table: pd.DataFrame) -> dict[str, Any]:
@@ -152,10 +139,10 @@ def ratio_figure(table: pd.DataFrame) -> dict[str, Any]:
     for panel, scaling in enumerate(SCALINGS):
         for method, models, symbol in METHODS:
             one = rows(table, scaling=scaling, method=method, models=models).sort_values("dim")
-            x, y, error = (one[name].to_numpy() for name in ("dim", "lpr", "lpr_error"))
+            dims, lpr, error = (one[column].to_numpy() for column in ("dim", "lpr", "lpr_error"))
             line = method_line(method) | ({"dash": "dot"} if models == "paper" else {})
-            name = TITLES[method] + MODELS_TITLES[models]
-            series.append(Series(name, x, np.maximum(y, FLOOR), error, line, symbol, panel, legend=panel == 0))
+            name = TITLES[method] + MODEL_TITLES[models]
+            series.append(Series(name, dims, np.maximum(lpr, FLOOR), error, line, symbol, panel, legend=panel == 0))
     shown = table["lpr"].clip(lower=FLOOR)
     span = (shown.min() / 2, (shown + table["lpr_error"].fillna(0)).max() * 1.6)
     x = Axis("dimension D", ticks=tuple(d for d in (2, 5, 10, 15, 20, 25) if d <= table["dim"].max()))
@@ -177,7 +164,7 @@ def shapes(table: pd.DataFrame) -> None:
     color_key(dims)
     for column, scaling in zip(st.columns(2, gap="medium"), SCALINGS):
         with column:
-            plane.figure(shape_figure(part, scaling, 360), key=f"shape {scaling}")
+            plane.figure(shape_figure(part, scaling, 360), key=f"dimensions shape {scaling}")
     st.caption(
         "Geodesics of the standard normal between two points √D away from the center (+), at a right angle; "
         "coordinates over √D. At β = 1/D lines become thinner with D, so that one can see those below."
@@ -196,7 +183,7 @@ def shape_figure(table: pd.DataFrame, rule: str, height: int) -> dict[str, Any]:
     """Curves in the plane of their ends and the center, a color for each D; nested widths where all are one."""
     table = rows(table, scaling=rule)
     dims = sorted(table["dim"].unique())
-    widths = np.linspace(8 if rule == "1/D" else THIN, THIN, len(dims))
+    widths = np.linspace(8 if rule == "1/D" else 1.5, 1.5, len(dims))
     series = [Series("center", np.zeros(1), np.zeros(1), None, {"color": None, "width": 0}, "cross-thin-open")]
     for dim, color, width in zip(dims, shades(len(dims)), widths):
         one, line = rows(table, dim=dim), {"color": color, "width": width}
@@ -223,6 +210,10 @@ def color_key(dims: Sequence[int]) -> None:
 def other_densities(table: pd.DataFrame) -> None:
     """Appendix A.3: curves of a chosen density under four rules, and how far curves are apart for all of them."""
     st.markdown("#### Other densities")
+    st.markdown(
+        "The paper's appendix A.3 argues that β = 1/D, and no other rule, keeps the shape of geodesics for generalized "
+        "Gaussians exp(−‖x‖^α/α), too, and approximately for Student's t."
+    )
     part = rows(table, part="shape")
     known = list(dict.fromkeys(zip(part["family"], part["parameter"].astype(float))))
     chosen = st.selectbox("Density", known, format_func=density_title, key="dimensions density", width=320)
@@ -231,16 +222,16 @@ def other_densities(table: pd.DataFrame) -> None:
     color_key(dims)
     for column, rule in zip(st.columns(len(RULES), gap="small"), RULES):
         with column:
-            plane.figure(shape_figure(one, rule, 260), key=f"density {rule}")
+            plane.figure(shape_figure(one, rule, 260), key=f"dimensions density {rule}")
     st.caption(
         f"Geodesics between two typical points 60° apart, for D = {', '.join(map(str, dims[:-1]))} and {dims[-1]}; "
         "coordinates over their distance from the center (+)."
     )
     gaps = rows(table, part="collapse").groupby(["scaling", "family", "parameter"])["gap"].max()
     left, right = st.columns([3, 2], gap="large", vertical_alignment="center")
-    with left:
-        plane.figure(gap_figure(gaps, known), key="gaps")
     right.markdown(collapse(gaps, dims[-1]))
+    with left:
+        plane.figure(gap_figure(gaps, known), key="dimensions gaps")
 
 
 def density_title(density: tuple[str, float]) -> str:
@@ -261,8 +252,8 @@ def collapse(gaps: pd.Series, last: int) -> str:
     return (
         f"The numbers: the largest distance between the curve of any D and that of D = {last}, as a share of the "
         f"straight line between the ends. At β = 1/D it is {'zero but for rounding' if gaussian < ZERO else gaussian} "
-        f"for generalized Gaussians exp(−‖x‖^α/α), and at most {student:.3f} for Student's t: its curves go over from "
-        "the normal's, where D is far below ν, to another one, where D is far above. At larger β curves dive for the "
+        f"for generalized Gaussians, and at most {student:.3f} for Student's t: its curves go over from the normal's, "
+        "where D is far below ν, to another one, where D is far above. At larger β curves come ever nearer to the "
         "center. At β = 1/D² they differ little too, but only since all become straight: the density has no say there."
     )
 
@@ -277,20 +268,21 @@ def recompute(spec: dimensions.Spec, shipped: Result | None) -> None:
         dim = st.selectbox("Dimension D", spec.dims, spec.dims.index(10), key="dimensions live dim")
         size = st.selectbox("Points n", LIVE_SIZES, 1, key="dimensions live size")
     st.caption(
-        f"The methods that train no network, for {LIVE_PAIRS} pairs: a few seconds in the plane, fifteen to twenty for "
-        "D = 25 and n = 2000. Training would take minutes, and is left out."
+        f"The methods that train no network, for {LIVE_PAIRS} pairs: from a few seconds in the plane to about twenty "
+        "for D = 25 and n = 2000, where nothing else runs. Training would take minutes, and is left out."
     )
 
     def show(fresh: pd.DataFrame) -> None:
         columns = ["scaling", "method", "lpr", "lpr_error"]
-        table = fresh[columns].rename(columns={"lpr": f"mean LPR, n = {size}", "lpr_error": "± (standard error)"})
+        table = fresh[columns].rename(columns={"lpr": f"mean LPR, n = {size:,}", "lpr_error": "standard error"})
         if shipped is not None:
             old = shipped.table.loc[(shipped.table["dim"] == dim) & (shipped.table["models"] == "points"), columns]
             title = f"shipped, n = {shipped.about['spec']['size']:,}"
-            table = table.merge(old.rename(columns={"lpr": title, "lpr_error": "± (shipped)"}), how="left")
+            table = table.merge(old.rename(columns={"lpr": title, "lpr_error": "its standard error"}), how="left")
         table["scaling"], table["method"] = table["scaling"].map(SCALINGS), table["method"].map(TITLES)
-        st.dataframe(table.rename(columns={"scaling": "β"}).style.format(precision=4), hide_index=True, width="stretch")
-        st.caption("Other points and, since they are fewer, other pairs: numbers should be alike, not equal.")
+        shown = table.rename(columns={"scaling": "β"}).style.format("{:.3g}", table.columns[2:], na_rep="–")
+        st.dataframe(shown, hide_index=True, width="stretch")
+        st.caption("Fewer points than the shipped numbers have, and fewer, other pairs: only the size can be compared.")
 
     cell = {"part": "lpr", "dim": dim, "models": "points"}
     paper.live(NAME, replace(spec, size=size, pairs=LIVE_PAIRS), cell, show)

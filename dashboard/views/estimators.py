@@ -32,7 +32,7 @@ GRID = kde_tradeoff.EXPERIMENT.full.grid
 LEAST, MOST, EACH = 0.7, 30.0, 0.82  # of the figure's vertical axis: its ends, and where single samples' optima are
 SHADE = "rgba(128, 128, 128, 0.12)"
 ALIKE = 1.1  # an error within this factor of that at its best bandwidth does not suffer
-LIVE_DRAWS = 20
+LIVE_DRAWS = {250: 50, 1000: 20, 4000: 8}  # a few seconds of computing for each n
 
 
 def page() -> None:
@@ -235,15 +235,15 @@ def recompute(spec: kde_tradeoff.Spec, found: Result | None) -> None:
     st.markdown("#### Compute the optima again")
     size = st.radio("Points n", spec.sizes, usual(spec.sizes), horizontal=True, key="estimators live size")
     st.caption(
-        f"The first {LIVE_DRAWS} of the {spec.draws} samples, for both ways to count the error: a few seconds at "
-        "n = 250, up to a minute at n = 4000. Fewer samples, larger error bars."
+        f"The first {LIVE_DRAWS[size]} of the {spec.draws} samples, for both ways to count the error: some seconds. "
+        "Fewer samples, larger error bars."
     )
 
     def show(fresh: pd.DataFrame) -> None:
         shipped = None if found is None else rows(found.table, part="optimum", size=size)
         st.dataframe(optima(fresh, shipped), hide_index=True, width="stretch")
 
-    few = replace(spec, draws=LIVE_DRAWS)
+    few = replace(spec, draws=LIVE_DRAWS[size])
     paper.live(NAME, few, {"part": "optimum", "size": size}, show)
 
 
