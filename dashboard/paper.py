@@ -43,7 +43,8 @@ def result(name: str) -> Result | None:
     try:
         return compute.result(name)
     except ValueError as problem:
-        st.info(f"There is no table of `{name}` yet: {problem}.", icon=":material/table:")
+        said = str(problem)
+        st.info(f"{said[:1].upper()}{said[1:]}.", icon=":material/table:")
         return None
 
 

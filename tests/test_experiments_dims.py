@@ -29,6 +29,7 @@ COLUMNS = {
     ("parameterization", "shape"): {"form", "x", "y"},
     ("parameterization", "length"): {"form", "steps", "converged", "solved", "placed", "spacing"},
     ("parameterization", "solver"): {"form", "guess", "converged", "geodesic", "iterations", "nodes"},
+    ("parameterization", "order"): {"converged", "geodesic", "lost", "iterations"},
     ("kde_tradeoff", "mise"): {"weight", "target", "bandwidth", "mise", "mise_error"},
     ("kde_tradeoff", "optimum"): {"weight", "log_density", "log_density_error", "score", "score_error", "ordered"},
     ("kde_tradeoff", "estimate"): {"best_for", "bandwidth", "x", "log_density", "score", "true_score"},
@@ -150,6 +151,28 @@ def test_every_solver_ends_at_the_same_path(form):
     np.testing.assert_allclose(swept.path, newton.path, atol=1e-5 * extent)
     # It solves the equation itself, not the one of 16 steps.
     np.testing.assert_allclose(collocated.path, newton.path, atol=0.02 * extent)
+
+
+@pytest.mark.parametrize("order", parameterization.ORDERS)
+def test_whatever_the_order_of_the_sweeps_they_end_at_the_same_path(order):
+    normal, factor = density("standard_normal"), parameterization.FORMS["euclidean"]
+    spec, guess = replace(SPEC, beta=0.5, steps=16, tolerance=1e-7), first_guess(16, "standard_normal")
+    (swept,) = parameterization.sweeps(spec, normal, [guess], factor, order)
+    assert swept.converged
+    extent = paths.arc_length(guess)[-1]
+    newton = parameterization.newton(spec, normal, guess, factor)
+    np.testing.assert_allclose(swept.path, newton.path, atol=1e-5 * extent)
+
+
+def test_points_moved_at_once_see_the_old_places_and_in_turn_the_new():
+    normal, factor = density("standard_normal"), parameterization.FORMS["euclidean"]
+    spec, guess = replace(SPEC, steps=8, most_sweeps=1), first_guess(8, "standard_normal")
+    added = parameterization.residual(guess, normal.score(guess[1:-1]), spec.beta, factor)
+    (at_once,) = parameterization.sweeps(spec, normal, [guess], factor, "at once")
+    np.testing.assert_allclose(at_once.path[1:-1], guess[1:-1] + added, atol=1e-14)
+    (in_turn,) = parameterization.sweeps(spec, normal, [guess], factor, "in turn")
+    np.testing.assert_allclose(in_turn.path[1], guess[1] + added[0], atol=1e-14)
+    assert not np.allclose(in_turn.path[2], guess[2] + added[1], atol=1e-14)
 
 
 @pytest.mark.parametrize(("form", "exponent"), [("euclidean", 0.0), ("metric", 1.0)])

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_bvp
@@ -66,11 +67,12 @@ class Spec:
 
 
 def cells(spec: Spec) -> list[Cell]:
-    """The drawn pair, then for each dataset the lengths and every solver."""
+    """The drawn pair, then for each dataset the lengths, every solver and every order of the sweeps."""
     found: list[Cell] = [{"part": "shape", "dataset": "gaussian_mixture"}]
     for name in spec.datasets:
         found.append({"part": "length", "dataset": name})
         found += [{"part": "solver", "dataset": name, "solver": solver} for solver in SOLVERS]
+        found += [{"part": "order", "dataset": name, "order": order} for order in ORDERS]
     return found
 
 
@@ -83,6 +85,8 @@ def measure(spec: Spec, cell: Cell) -> list[Row]:
         median over the pairs; and the median of the longest over the shortest step.
     solver: for each form and first guess, the shares that `converged`, that ended at the `geodesic` and that were
         `lost`, medians over the converged of `iterations` and `nodes`, and seconds for each pair.
+    order: the same for Algorithm 1 at constant Euclidean speed from a graph's path, with the points moved in another
+        order than the paper's random one.
     """
     density = datasets.load(cell["dataset"]).density
     starts, ends = np.split(density.sample(2 * spec.pairs, spec.seed + 1), 2)
@@ -92,7 +96,13 @@ def measure(spec: Spec, cell: Cell) -> list[Row]:
         return _shape(spec, density, truths)
     if cell["part"] == "length":
         return _lengths(spec, density, truths)
-    return _solvers(spec, density, cell["solver"], truths)
+    along = _graph_paths(spec, density, truths)
+    if cell["part"] == "order":
+        first = [geodesics.smooth(path, spec.steps) for path in along]
+        began = time.perf_counter()
+        attempts = sweeps(spec, density, first, FORMS["euclidean"], cell["order"])
+        return [_outcome(spec, density, attempts, truths) | {"seconds_each": _each(began, first)}]
+    return _solvers(spec, density, cell["solver"], truths, along)
 
 
 # --- lengths --------------------------------------------------------------------------------------------------------
@@ -172,8 +182,9 @@ class Attempt:
     lost: bool = False
 
 
-def _solvers(spec: Spec, density: ExactDensity, solver: str, truths: list[geodesics.Geodesic]) -> list[Row]:
-    along = _graph_paths(spec, density, truths)
+def _solvers(
+    spec: Spec, density: ExactDensity, solver: str, truths: list[geodesics.Geodesic], along: list[np.ndarray]
+) -> list[Row]:
     rows: list[Row] = []
     for guess in GUESSES:
         first = [
@@ -185,24 +196,29 @@ def _solvers(spec: Spec, density: ExactDensity, solver: str, truths: list[geodes
         for form, factor in FORMS.items():
             began = time.perf_counter()
             attempts = SOLVERS[solver](spec, density, first, factor)
-            seconds = (time.perf_counter() - began) / len(first)
-            done = [(one, truth) for one, truth in zip(attempts, truths) if one.converged]
-            lengths = [paths.log_length(one.path, density.log_density, spec.beta) for one, _ in done]
-            longer = np.array(lengths) - [truth.log_length for _, truth in done]
-            rows.append(
-                {
-                    "form": form,
-                    "guess": guess,
-                    "pairs": len(first),
-                    "converged": len(done) / len(first),
-                    "geodesic": np.sum(np.abs(longer) <= FOUND) / len(first),
-                    "lost": np.mean([one.lost for one in attempts]),
-                    "iterations": np.median([one.iterations for one, _ in done]) if done else np.nan,
-                    "nodes": np.median([one.nodes for one, _ in done]) if done else np.nan,
-                    "seconds_each": seconds,
-                }
-            )
+            seconds = {"seconds_each": _each(began, first)}
+            rows.append({"form": form, "guess": guess} | _outcome(spec, density, attempts, truths) | seconds)
     return rows
+
+
+def _each(began: float, jobs: Sequence[Any]) -> float:
+    """Seconds since then, for each of the jobs."""
+    return (time.perf_counter() - began) / len(jobs)
+
+
+def _outcome(spec: Spec, density: ExactDensity, attempts: list[Attempt], truths: list[geodesics.Geodesic]) -> Row:
+    """How many attempts converged, ended at the geodesic, or were lost, and how long they took."""
+    done = [(one, truth) for one, truth in zip(attempts, truths) if one.converged]
+    lengths = [paths.log_length(one.path, density.log_density, spec.beta) for one, _ in done]
+    longer = np.array(lengths) - [truth.log_length for _, truth in done]
+    return {
+        "pairs": len(attempts),
+        "converged": len(done) / len(attempts),
+        "geodesic": np.sum(np.abs(longer) <= FOUND) / len(attempts),
+        "lost": np.mean([one.lost for one in attempts]),
+        "iterations": np.median([one.iterations for one, _ in done]) if done else np.nan,
+        "nodes": np.median([one.nodes for one, _ in done]) if done else np.nan,
+    }
 
 
 def _graph_paths(spec: Spec, density: ExactDensity, truths: list[geodesics.Geodesic]) -> list[np.ndarray]:
@@ -281,8 +297,26 @@ def _newton(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor
     return [newton(spec, density, guess, factor) for guess in watched(guesses, "paths")]
 
 
-def sweeps(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor: float) -> list[Attempt]:
-    """Algorithm 1 with a in its step, on all paths side by side: each sweep has one random order for all of them."""
+# Which points of a path (T + 1 of them) are moved in a sweep, and which are looked at for that; one after the other.
+Moves = Iterable[tuple[slice, slice]]
+ORDERS: Mapping[str, Callable[[np.random.Generator, int], Moves]] = {
+    "random": lambda rng, steps: _one_by_one(rng.permutation(np.arange(1, steps))),
+    "in turn": lambda rng, steps: _one_by_one(np.arange(1, steps)),
+    "at once": lambda rng, steps: [(slice(1, steps), slice(0, steps + 1))],
+}
+
+
+def _one_by_one(points: np.ndarray) -> Moves:
+    return [(slice(i, i + 1), slice(i - 1, i + 2)) for i in points.tolist()]
+
+
+def sweeps(
+    spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor: float, order: str = "random"
+) -> list[Attempt]:
+    """Algorithm 1 with a in its step, on all paths side by side: each sweep has one order for all of them.
+
+    The paper's order is random; the others of ORDERS are there to see what that is good for.
+    """
     rng = np.random.default_rng(spec.seed)
     found = np.stack(guesses)
     extent = np.array([paths.arc_length(guess)[-1] for guess in guesses])
@@ -292,16 +326,17 @@ def sweeps(spec: Spec, density: ExactDensity, guesses: list[np.ndarray], factor:
     dim = found.shape[2]
     for sweep in watched(range(1, spec.most_sweeps + 1), "sweeps, at most"):
         part = found[todo]
-        for i in rng.permutation(np.arange(1, spec.steps)):
-            window = part[:, i - 1 : i + 2]
-            added = residual(window, density.score(part[:, i])[:, None], spec.beta, factor)[:, 0]
+        for moved, window in ORDERS[order](rng, spec.steps):
+            now = part[:, moved]
+            score = density.score(now.reshape(-1, dim)).reshape(now.shape)
+            added = residual(part[:, window], score, spec.beta, factor)
             # A point that runs away stays where it is, and its path is given up after this sweep.
-            away = ~(np.abs(part[:, i] + added - center[todo, 0]).max(axis=1) < LOST * extent[todo])
-            part[:, i] += np.where(away[:, None], 0.0, added)
-            lost[todo] |= away
+            away = ~(np.abs(now + added - center[todo]).max(axis=2) < LOST * extent[todo, None])
+            part[:, moved] += np.where(away[:, :, None], 0.0, added)
+            lost[todo] |= away.any(axis=1)
         found[todo] = part
-        score = density.score(part[:, 1:-1].reshape(-1, dim)).reshape(len(todo), -1, dim)
-        left = np.abs(residual(part, score, spec.beta, factor)).max(axis=(1, 2))
+        final = density.score(part[:, 1:-1].reshape(-1, dim)).reshape(len(todo), -1, dim)
+        left = np.abs(residual(part, final, spec.beta, factor)).max(axis=(1, 2))
         converged[todo] = ~lost[todo] & (left <= spec.tolerance * extent[todo])
         ended = converged[todo] | lost[todo]
         count[todo[ended]] = sweep

@@ -462,6 +462,8 @@ def read(name: str, folder: Path = RESULTS) -> Result:
         header = list(takewhile(lambda line: line.startswith("# "), lines))
         about = {key: json.loads(value) for key, value in (line[2:].split(": ", 1) for line in header)}
         return Result(_table("".join(lines[len(header) :])), {key: about[key] for key in ABOUT})
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path.name}; make it with `python -m core.experiments run {name}`") from None
     except (OSError, KeyError, ValueError) as problem:
         raise ValueError(
             f"{path.name} cannot be read ({problem}); make it with `python -m core.experiments run {name}`"

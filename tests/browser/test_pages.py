@@ -56,7 +56,7 @@ def test_a_page_is_whole(visit, name, scheme):
         if (running.RESULTS / f"{experiment}.csv").exists():
             assert f"run {experiment}" in text  # the command that made the table
         else:
-            assert f"There is no table of {experiment} yet" in text
+            assert f"There is no {experiment}.csv" in text
     assert page.locator(".plane-figure").count() >= 1
     for node in page.locator(".plane-figure").all():
         assert node.locator(".trace, .hm").count() >= 1  # lines or a heatmap are drawn
