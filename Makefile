@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup
 	$(BIN)/streamlit run dashboard/app.py
 
+# Browser tests first: their files take longest, and would otherwise be what everybody waits for.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/browser tests
 
 check: setup
 	$(BIN)/ruff check .

@@ -334,7 +334,7 @@ def measure_live(spec: Spec, cell: running.Cell) -> list[running.Row]:
 
 
 def log_distances(
-    models: Models, firsts: Sequence[int] = range(CLASSES), seconds: Sequence[int] = range(CLASSES)
+    models: Models, firsts: Sequence[int] | None = None, seconds: Sequence[int] | None = None
 ) -> tuple[dict[tuple[int, int, str], np.ndarray], Counter[str]]:
     """Log distances from class means to images of every class, and how often each status occurred.
 
@@ -354,9 +354,9 @@ def log_distances(
         chosen[digit] = rng.choice(rows, min(spec.pairs, len(rows)), replace=False)
     found: dict[tuple[int, int, str], np.ndarray] = {}
     statuses: Counter[str] = Counter()
-    for first in firsts:
+    for first in range(CLASSES) if firsts is None else firsts:
         mean = models.codes[trained[models.labels[trained] == first]].mean(axis=0)
-        for second in seconds:
+        for second in range(CLASSES) if seconds is None else seconds:
             ends = models.codes[chosen[second]]
             doing = f"distances of {second}s from the mean of {first}s"
             solved = [between(models, mean, end, spec.beta) for end in running.watched(list(ends), doing)]
