@@ -611,7 +611,7 @@ CLAIMS = (
         "Fig. 3",
         "parameterization",
         _slightly_longer,
-        "The paper prints neither its number of points nor its pair; the number is a median over pairs.",
+        "The paper prints neither its number of points nor its pair; the number is a mean over pairs.",
     ),
     Claim(
         "At constant metric speed the Euclidean velocity rises where the density drops.",
