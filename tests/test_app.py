@@ -1,5 +1,6 @@
 """Every widget of the page, driven without a browser: no exception box, and the choice arrives in the URL."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,14 @@ from dashboard import compute, specs
 from dashboard.library import LIBRARY
 
 APP = str(Path(__file__).parents[1] / "dashboard" / "app.py")
+
+
+@pytest.fixture(autouse=True)
+def _main_stays():
+    """Streamlit makes the page the main module, and processes that other tests spawn later would run it again."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture
