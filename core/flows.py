@@ -6,7 +6,9 @@ coupling; the rational-quadratic block here follows Durkan et al., "Neural Splin
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import expm1, log, pi
 
@@ -295,6 +297,28 @@ class Flow:
                 (gradient,) = torch.autograd.grad(self._log_density(z).sum(), z)
                 parts.append(gradient.double().numpy())
         return np.concatenate(parts) / self.scale
+
+    def evaluate(self, x: Float[np.ndarray, "N D"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (N,), score (N, D) and score Jacobian (N, D, D) together, in float64 for the derivatives' sake.
+
+        Splines are only C¹: at their knots the log density has kinks and the score jumps, unseen by the Jacobian.
+        """
+        parts = []
+        with torch.enable_grad():
+            for z in whitened(x, self.mean, self.scale, np.float64).split(CHUNK):
+                z = z.clone().requires_grad_()
+                latent, log_det = self._double(z)
+                log_density = standard_normal_log_density(latent) + log_det
+                (score,) = torch.autograd.grad(log_density.sum(), z, create_graph=True)
+                rows = [torch.autograd.grad(column.sum(), z, retain_graph=True)[0] for column in score.unbind(1)]
+                parts.append([part.detach().numpy() for part in (log_density, score, torch.stack(rows, dim=1))])
+        log_density, score, jacobian = (np.concatenate(part) for part in zip(*parts))
+        square = self.scale[:, None] * self.scale
+        return log_density - np.log(self.scale).sum(), score / self.scale, jacobian / square
+
+    @cached_property
+    def _double(self) -> SequenceINN:
+        return deepcopy(self.net).double()
 
     def sample(self, size: int, seed: int) -> Float[np.ndarray, "N D"]:
         """Draw `size` points: latent normals through the inverse flow."""

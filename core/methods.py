@@ -303,7 +303,7 @@ def _density_graph(model: str) -> Recipe:
     return recipe
 
 
-def _relaxed_density(model: str) -> Recipe:
+def relaxed_density(model: str) -> Recipe:
     """A model's graph path, relaxed with the same model's exact score."""
 
     def recipe(scene: Scene, start: np.ndarray, end: np.ndarray, beta: float, settings: MethodSettings) -> Answer:
@@ -343,8 +343,8 @@ RECIPES: dict[str, Recipe] = {
     "power": _power,
     "flow": _density_graph("flow"),
     "score": _score,
-    "mixture": _relaxed_density("mixture"),
-    "kde": _relaxed_density("kde"),
+    "mixture": relaxed_density("mixture"),
+    "kde": relaxed_density("kde"),
     "true_graph": _density_graph("density"),
     "truth": _truth,
 }

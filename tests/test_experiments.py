@@ -557,6 +557,26 @@ def test_verdicts_follow_the_numbers(judge, exponents, verdict):
     assert judge(convergence_table(*exponents))[0] is verdict
 
 
+@pytest.mark.parametrize(
+    ("lpr", "converged", "verdict"),
+    [
+        ({"flow_score": 0.2, "score": 0.1}, {"flow_score": 0.1, "score": 1.0}, report.Verdict.CONFIRMED),
+        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 0.1, "score": 1.0}, report.Verdict.IN_PART),
+        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 1.0, "score": 1.0}, report.Verdict.NOT_CONFIRMED),
+    ],
+)
+def test_a_flow_score_is_noisy_where_it_relaxes_worse(lpr, converged, verdict):
+    lines = [
+        {"part": "paths", "dataset": name, "preset": preset, "method": method, "mean_lpr": length, "converged": share}
+        for name in ("circle", "spiral")
+        for preset in ("fast", "paper")
+        for method, length, share in (("flow", 0.3, 1.0), *((m, lpr[m], converged[m]) for m in lpr))
+    ]
+    found, number = report._flow_score_is_noisy(pd.DataFrame(lines))
+    assert found is verdict
+    assert f"paper preset: 0.300 → {lpr['flow_score']:.3f} ({lpr['score']:.3f})" in number
+
+
 def test_a_rehearsal_is_named_as_such():
     table = convergence_table(0.0, 0.6, 0.6, 0.0)
     assert report.is_rehearsal(result(table, "python -m core.experiments run convergence --quick"))

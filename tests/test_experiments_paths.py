@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from core import datasets, geodesics, graphs, paths, training
-from core.experiments import convergence, edge_weights, methods_on_200_points, running
+from core import datasets, geodesics, graphs, methods, paths, training
+from core.experiments import convergence, edge_weights, flow_scores, methods_on_200_points, running
 from core.experiments.convergence import ConvergenceSpec
 from core.experiments.edge_weights import EdgeWeightsSpec
 
@@ -89,9 +90,9 @@ def test_models_that_are_not_shipped_are_trained(monkeypatch):
     monkeypatch.setattr(training, "train_flow", brief(training.train_flow, fast.flow))
     monkeypatch.setattr(training, "train_score", brief(training.train_score, fast.score))
     spec = ConvergenceSpec(pairs=2)
-    for group, methods in (("flow_fast", {"flow", "score"}), ("flow_paper", {"flow"})):
+    for group, names in (("flow_fast", {"flow", "score"}), ("flow_paper", {"flow"})):
         cell = {"dataset": "standard_normal", "size": 100, "seed": 7, "group": group}
-        assert {row["method"] for row in convergence.measure(spec, cell)} == methods
+        assert {row["method"] for row in convergence.measure(spec, cell)} == names
     assert asked == [
         ("train_flow", 100, "fast", 7),
         ("train_score", 100, "fast", 7),
@@ -162,3 +163,39 @@ def test_the_fitted_gaussian_has_the_sample_mean_and_covariance():
     np.testing.assert_allclose(model.means[0], points.mean(axis=0))
     centered = points - points.mean(axis=0)
     np.testing.assert_allclose(model.covariances[0], centered.T @ centered / (len(points) - 1))
+
+
+# --- the scores of flows ----------------------------------------------------------------------------------------------
+
+FEW = flow_scores.FlowScoresSpec(datasets=("gaussian_mixture",), presets=("fast",), pairs=2, fresh=200)
+
+
+@pytest.mark.parametrize("part", ["error", "paths"])
+def test_cells_of_flow_scores_are_whole_and_the_same_again(part):
+    (cell,) = [cell for cell in flow_scores.cells(FEW) if cell["part"] == part]
+    rows = flow_scores.measure(FEW, cell)
+    methods_found = [row["method"] for row in rows]
+    assert methods_found == (["flow_score", "score"] if part == "error" else ["flow", "flow_score", "score"])
+    for row in rows:
+        assert np.isfinite([value for value in row.values() if not isinstance(value, str)]).all()
+        if part == "paths":
+            assert row["least_lpr"] >= LEAST_LPR
+            assert 0 <= row["refused"] <= 1 - row["converged"] <= 1
+    assert flow_scores.measure(FEW, cell) == rows
+
+
+def test_the_true_score_has_no_error_and_none_at_all_has_error_one(monkeypatch):
+    scene = methods.Scene.load("gaussian_mixture", FEW.size, FEW.seed)
+    nothing = SimpleNamespace(score=np.zeros_like)
+    monkeypatch.setattr(methods.Scene, "_models", (scene.density, nothing))
+    of_truth, of_none = flow_scores.measure(FEW, flow_scores.cells(FEW)[0])
+    assert of_truth["error"] == of_truth["median_error"] == 0
+    assert of_none["error"] == 1
+
+
+def test_both_scores_relax_the_same_graph_path(monkeypatch):
+    """A score that is refused everywhere leaves the flow graph's path, and so its LPR."""
+    monkeypatch.setattr(methods, "_well_formed", lambda scene, path: False)
+    flow, own, learned = flow_scores.measure(FEW, flow_scores.cells(FEW)[1])
+    assert own["refused"] == learned["refused"] == 1
+    assert own["mean_lpr"] == learned["mean_lpr"] == flow["mean_lpr"]

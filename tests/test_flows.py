@@ -101,6 +101,22 @@ def test_score_is_the_central_difference_of_the_log_density(flow):
         assert np.quantile(off / (1 + np.abs(difference) * flow.scale[i]), 0.9) < 1e-2
 
 
+def test_exact_derivatives_are_central_differences(flow):
+    x = points_for(flow, 40)
+    log_density, score, jacobian = flow.evaluate(x)
+    np.testing.assert_allclose(log_density, flow.log_density(x), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(jacobian, jacobian.transpose(0, 2, 1), atol=1e-9 * np.abs(jacobian).max())
+    for i in range(flow.dim):
+        step = np.zeros(flow.dim)
+        step[i] = 1e-6 * flow.scale[i]
+        after, before = flow.evaluate(x + step), flow.evaluate(x - step)
+        for value, derivative in ((0, score[:, i]), (1, jacobian[:, :, i])):
+            difference = (after[value] - before[value]) / (2 * step[i])
+            # At a knot, and where a rectifier switches, there is no derivative; few points are that close to one.
+            off = np.abs(difference - derivative) / (1 + np.abs(derivative))
+            assert np.quantile(off, 0.9) < 1e-5
+
+
 def test_samples_follow_the_density():
     flow = random_flow(SPECS[0])
     sample = flow.sample(20_000, 5)

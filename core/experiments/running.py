@@ -40,6 +40,7 @@ NAMES = (
     "convergence",
     "edge_weights",
     "kde_tradeoff",
+    "flow_scores",
     "digits",
     "alpha_scaling",
 )

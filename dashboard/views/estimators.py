@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from core import datasets
 from core.experiments import kde_tradeoff
 from core.experiments.kde_tradeoff import TARGETS
 from core.experiments.report import rows
@@ -18,7 +19,7 @@ from core.mixtures import KDE_WIDENING
 from dashboard import compute, paper, plane
 from dashboard.result_charts import SERIES_COLORS, Axis, Series, lines, mark, method_line, plain_line
 
-NAME = "kde_tradeoff"
+NAME, FLOWS = "kde_tradeoff", "flow_scores"
 TITLES = {"log_density": "log density", "score": "score"}
 COLORS = {target: k for k, target in enumerate(TARGETS)}
 WEIGHT_TITLES = {"density": "where the points are (weight p)", "interval": "evenly on [−3, 3]"}
@@ -32,6 +33,13 @@ GRID = kde_tradeoff.EXPERIMENT.full.grid
 LEAST, MOST, EACH = 0.7, 30.0, 0.82  # of the figure's vertical axis: its ends, and where single samples' optima are
 SHADE = "rgba(128, 128, 128, 0.12)"
 ALIKE = 1.1  # an error within this factor of that at its best bandwidth does not suffer
+PRESET_TITLES = {"fast": "our fast preset", "paper": "the paper's preset"}
+# Method of the table of flow scores -> its title, and the color of its dots.
+FLOW_METHODS = {
+    "flow": ("flow graph, not relaxed", method_line("flow")["color"]),
+    "flow_score": ("the flow's own score", SERIES_COLORS[3]),
+    "score": ("the learned score", method_line("score")["color"]),
+}
 LIVE_DRAWS = {250: 50, 1000: 20, 4000: 8}  # a few seconds of computing for each n
 
 
@@ -51,7 +59,8 @@ def page() -> None:
     explore(found, size, weight)
     if found is not None:
         paper.made(NAME, found)
-    paper.claims((NAME,))
+    flows_too()
+    paper.claims((NAME, FLOWS))
     recompute(experiment.full, found)
     paper.to_try(
         "Here: count the error evenly on [−3, 3], set the slider to the best σ for the log density, and ask for new "
@@ -227,6 +236,68 @@ def estimate_figure(drawn: Mapping[str, np.ndarray], reach: float) -> dict[str, 
     band = {"type": "rect", "x0": -reach, "x1": reach, "y0": 0, "y1": 1, "layer": "below", "fillcolor": SHADE}
     band |= {"line": {"width": 0}}
     figure["layout"]["shapes"] = [band | {"xref": f"x{k}", "yref": f"y{k} domain"} for k in ("", "2")]
+    return figure
+
+
+def flows_too() -> None:
+    """What the score of a flow is worth, beside one that was learned as such."""
+    st.markdown("#### Is it so for flows, too?")
+    found = paper.result(FLOWS)
+    if found is None:
+        return
+    presets = found.about["spec"]["presets"]
+    preset = st.radio(
+        "Trained by",
+        presets,
+        format_func=PRESET_TITLES.__getitem__,
+        horizontal=True,
+        key="estimators preset",
+        persist_state="session",
+    )
+    part = rows(found.table, preset=preset)
+    plane.figure(flow_figure(part), key="estimators flows")
+    st.caption(
+        f"n = {found.about['spec']['size']}. Left: mean squared error of each score, over that of no score at all, at "
+        f"{found.about['spec']['fresh']} points that no model saw. Right: mean LPR of "
+        f"{part['pairs'].max():.0f} graph paths, as they are and relaxed along either score by the same solver; bars "
+        "are standard errors. Refused paths count as the graph's."
+    )
+    st.markdown(flows_in_words(part))
+    paper.made(FLOWS, found)
+
+
+def flows_in_words(part: pd.DataFrame) -> str:
+    """What the figure of flow scores shows."""
+    errors = rows(part, part="error").groupby("method")["error"].agg(["min", "max"])
+    lpr, converged = (rows(part, part="paths").groupby("method")[of].mean() for of in ("mean_lpr", "converged"))
+    own, learned = (f"{errors['min'][of]:.2g} to {errors['max'][of]:.2g}" for of in ("flow_score", "score"))
+    return (
+        f"The flow's own score has an error of {own}, the learned one of {learned} (1 would be that of no score). "
+        f"Relaxation converges for {100 * converged['flow_score']:.0f} % of the pairs along the former and "
+        f"{100 * converged['score']:.0f} % along the latter. On the average over datasets it takes the LPR from "
+        f"{lpr['flow']:.3f} to {lpr['flow_score']:.3f} along the former, and to {lpr['score']:.3f} along the latter."
+    )
+
+
+def flow_figure(part: pd.DataFrame) -> dict[str, Any]:
+    """Errors of both scores, and the LPR of the graph's paths and of both relaxed ones, dataset by dataset."""
+    names = list(part["dataset"].unique())
+    series = []
+    for panel, (which, column, error) in enumerate((("error", "error", ""), ("paths", "mean_lpr", "standard_error"))):
+        for k, (method, (title, color)) in enumerate(FLOW_METHODS.items()):
+            one = part[(part["part"] == which) & (part["method"] == method)].set_index("dataset").reindex(names)
+            at, line = np.arange(len(names)) + 0.15 * (k - 1), {"color": color, "width": 0}
+            errors = one[error].to_numpy() if error else None
+            series.append(Series(title, at, one[column].to_numpy(), errors, line, panel=panel, legend=panel == 1))
+    labels = tuple(datasets.TITLES[name].replace(" ", "<br>") for name in names)
+    x = Axis("", ticks=tuple(range(len(names))), labels=labels, range=(-0.5, len(names) - 0.5))
+    y = [
+        Axis("", log=True, ticks=(0.03, 0.1, 0.3, 1, 3, 10, 30, 100)),
+        Axis("", log=True, ticks=(0.003, 0.01, 0.03, 0.1, 0.3)),
+    ]
+    figure = lines(series, x, y, ("error of the score", "mean LPR"), height=360)
+    for trace in figure["data"]:
+        trace["mode"] = "markers"
     return figure
 
 

@@ -11,7 +11,7 @@ APP = "dashboard/app.py"
 PAGES = {
     "convergence": ("convergence", "edge_weights", "methods_on_200_points"),
     "dimensions": ("dimensions", "alpha_scaling"),
-    "estimators": ("kde_tradeoff",),
+    "estimators": ("kde_tradeoff", "flow_scores"),
     "digits": ("digits",),
     "parameterization": ("parameterization",),
 }
