@@ -19,7 +19,7 @@ from core import checkpoints, fields, methods, mixtures, paths
 from core.checkpoints import CheckpointError
 from core.children import Queue
 from core.densities import standard_normal
-from core.experiments import digits, kde_tradeoff, report, running
+from core.experiments import digits, judges, kde_tradeoff, report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
@@ -335,7 +335,7 @@ def table_file(name: str) -> bytes:
     return (running.RESULTS / f"{name}.csv").read_bytes()
 
 
-def verdicts(names: tuple[str, ...]) -> list[tuple[report.Claim, report.Verdict, str]]:
+def verdicts(names: tuple[str, ...]) -> list[tuple[report.Claim, judges.Verdict, str]]:
     """The paper's claims about these experiments, each with its verdict and the number behind it."""
     results = {}
     for name in names:

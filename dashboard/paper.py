@@ -12,8 +12,9 @@ import streamlit as st
 
 from core.children import State
 from core.experiments import running
+from core.experiments.judges import Verdict
 from core.experiments.live import LiveCell, LiveSnapshot
-from core.experiments.report import Verdict, is_rehearsal
+from core.experiments.report import is_rehearsal
 from core.experiments.running import Cell, Result
 from dashboard import compute, controls
 
@@ -79,7 +80,7 @@ def claims(names: Sequence[str]) -> None:
             right.caption(f"Where we differ: {claim.differs}")
     st.caption(
         "Verdicts are made by thresholds that were fixed before the tables were; they are listed in "
-        "`core/experiments/report.py`, and all claims stand in `assets/results/REPORT.md`."
+        "`core/experiments/judges.py`, and all claims stand in `assets/results/REPORT.md`."
     )
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from core.experiments import __main__ as command_line
-from core.experiments import report, running
+from core.experiments import judges, report, running
 
 # --- a toy that leaves a file for each time that a cell is computed --------------------------------------------------
 
@@ -510,19 +510,19 @@ def test_a_table_without_the_columns_is_no_verdict(claim):
 
 
 def test_grades():
-    assert report.graded([True, True], "")[0] is report.Verdict.CONFIRMED
-    assert report.graded([True, False], "")[0] is report.Verdict.IN_PART
-    assert report.graded([False], "")[0] is report.Verdict.NOT_CONFIRMED
+    assert judges.graded([True, True], "")[0] is judges.Verdict.CONFIRMED
+    assert judges.graded([True, False], "")[0] is judges.Verdict.IN_PART
+    assert judges.graded([False], "")[0] is judges.Verdict.NOT_CONFIRMED
     with pytest.raises(ValueError, match="nothing to judge by"):
-        report.graded([], "")
+        judges.graded([], "")
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 2 / 3])
 def test_a_rate_is_the_exponent(power):
     table = pd.DataFrame([{"size": n, "seed": seed, "mean_lpr": 3 * n**-power} for n in (500, 5000) for seed in (0, 1)])
-    assert report.rate(table) == pytest.approx(power)
+    assert judges.rate(table) == pytest.approx(power)
     early = pd.DataFrame([{"size": 100, "seed": 0, "mean_lpr": 50.0}])
-    assert report.rate(pd.concat([early, table])) == pytest.approx(power)  # a spiral of 100 points is none
+    assert judges.rate(pd.concat([early, table])) == pytest.approx(power)  # a spiral of 100 points is none
 
 
 def convergence_table(power: float, flow: float, growing: float, fixed: float) -> pd.DataFrame:
@@ -542,15 +542,15 @@ def convergence_table(power: float, flow: float, growing: float, fixed: float) -
 @pytest.mark.parametrize(
     ("judge", "exponents", "verdict"),
     [
-        (report._power_stalls, (0.0, 0.6, 0.6, 0.0), report.Verdict.CONFIRMED),
-        (report._power_stalls, (0.5, 0.6, 0.6, 0.0), report.Verdict.NOT_CONFIRMED),
-        (report._truth_converges, (0.0, 0.6, 0.6, 0.6), report.Verdict.CONFIRMED),
-        (report._truth_converges, (0.0, 0.6, 0.6, 0.0), report.Verdict.IN_PART),
-        (report._truth_converges, (0.0, 0.6, 0.1, 0.0), report.Verdict.NOT_CONFIRMED),
-        (report._flow_keeps_up, (0.0, 0.5, 0.6, 0.0), report.Verdict.CONFIRMED),
-        (report._flow_keeps_up, (0.0, 0.1, 0.6, 0.0), report.Verdict.NOT_CONFIRMED),
-        (report._power_is_inferior, (0.0, 0.5, 0.6, 0.0), report.Verdict.CONFIRMED),
-        (report._power_is_inferior, (0.5, 0.5, 0.6, 0.0), report.Verdict.NOT_CONFIRMED),
+        (judges.power_stalls, (0.0, 0.6, 0.6, 0.0), judges.Verdict.CONFIRMED),
+        (judges.power_stalls, (0.5, 0.6, 0.6, 0.0), judges.Verdict.NOT_CONFIRMED),
+        (judges.truth_converges, (0.0, 0.6, 0.6, 0.6), judges.Verdict.CONFIRMED),
+        (judges.truth_converges, (0.0, 0.6, 0.6, 0.0), judges.Verdict.IN_PART),
+        (judges.truth_converges, (0.0, 0.6, 0.1, 0.0), judges.Verdict.NOT_CONFIRMED),
+        (judges.flow_keeps_up, (0.0, 0.5, 0.6, 0.0), judges.Verdict.CONFIRMED),
+        (judges.flow_keeps_up, (0.0, 0.1, 0.6, 0.0), judges.Verdict.NOT_CONFIRMED),
+        (judges.power_is_inferior, (0.0, 0.5, 0.6, 0.0), judges.Verdict.CONFIRMED),
+        (judges.power_is_inferior, (0.5, 0.5, 0.6, 0.0), judges.Verdict.NOT_CONFIRMED),
     ],
 )
 def test_verdicts_follow_the_numbers(judge, exponents, verdict):
@@ -560,9 +560,9 @@ def test_verdicts_follow_the_numbers(judge, exponents, verdict):
 @pytest.mark.parametrize(
     ("lpr", "converged", "verdict"),
     [
-        ({"flow_score": 0.2, "score": 0.1}, {"flow_score": 0.1, "score": 1.0}, report.Verdict.CONFIRMED),
-        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 0.1, "score": 1.0}, report.Verdict.IN_PART),
-        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 1.0, "score": 1.0}, report.Verdict.NOT_CONFIRMED),
+        ({"flow_score": 0.2, "score": 0.1}, {"flow_score": 0.1, "score": 1.0}, judges.Verdict.CONFIRMED),
+        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 0.1, "score": 1.0}, judges.Verdict.IN_PART),
+        ({"flow_score": 0.1, "score": 0.2}, {"flow_score": 1.0, "score": 1.0}, judges.Verdict.NOT_CONFIRMED),
     ],
 )
 def test_a_flow_score_is_noisy_where_it_relaxes_worse(lpr, converged, verdict):
@@ -572,7 +572,7 @@ def test_a_flow_score_is_noisy_where_it_relaxes_worse(lpr, converged, verdict):
         for preset in ("fast", "paper")
         for method, length, share in (("flow", 0.3, 1.0), *((m, lpr[m], converged[m]) for m in lpr))
     ]
-    found, number = report._flow_score_is_noisy(pd.DataFrame(lines))
+    found, number = judges.flow_score_is_noisy(pd.DataFrame(lines))
     assert found is verdict
     assert f"paper preset: 0.300 → {lpr['flow_score']:.3f} ({lpr['score']:.3f})" in number
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core import datasets
 from core.experiments import convergence
-from core.experiments.report import rate, rows
+from core.experiments.judges import rate, rows
 from dashboard import charts, paper, plane
 from dashboard.result_charts import Axis, Series, lines, method_line, plain_line
 

@@ -11,7 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from core.experiments import digits
-from core.experiments.report import is_rehearsal, rows
+from core.experiments.judges import rows
+from core.experiments.report import is_rehearsal
 from core.experiments.running import Result
 from core.geodesics import Status
 from dashboard import charts, compute, paper, pictures, plane

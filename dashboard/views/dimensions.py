@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.experiments import dimensions
-from core.experiments.report import rows
+from core.experiments.judges import rows
 from core.experiments.running import Result
 from dashboard import paper, plane
 from dashboard.charts import TITLES

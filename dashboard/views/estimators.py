@@ -12,8 +12,8 @@ import streamlit as st
 
 from core import datasets
 from core.experiments import kde_tradeoff
+from core.experiments.judges import rows
 from core.experiments.kde_tradeoff import TARGETS
-from core.experiments.report import rows
 from core.experiments.running import Result
 from core.mixtures import KDE_WIDENING
 from dashboard import compute, paper, plane

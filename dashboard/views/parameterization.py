@@ -8,7 +8,7 @@ import streamlit as st
 
 from core import datasets
 from core.experiments import parameterization
-from core.experiments.report import rows
+from core.experiments.judges import rows
 from dashboard import paper, plane
 from dashboard.result_charts import Axis, Series, lines, plain_line
 
