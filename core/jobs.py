@@ -19,8 +19,8 @@ from typing import IO, Any
 import numpy as np
 
 from core import children
-from core.checkpoints import KINDS, merge
 from core.children import State
+from core.model_files import KINDS, merge
 
 CANCEL_PATIENCE = 0.8  # seconds a child has to hand over its last good model
 COMMAND = [sys.executable, "-m", "core.training_child"]
@@ -191,7 +191,7 @@ class Job:
                 self._changed.notify_all()
 
     def models(self) -> bytes | None:
-        """The file of models, see `core.checkpoints.unpack`: both if it finished, what was kept if it was cancelled."""
+        """The file of models, see `core.model_files.unpack`: both if it finished, what was kept if it was cancelled."""
         with self._changed:
             return self._models
 

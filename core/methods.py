@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from core import datasets, geodesics, graphs, mixtures, paths, trust
-from core.checkpoints import CheckpointError
 from core.densities import Density, ExactDensity, GaussianMixture
 from core.geodesics import RelaxSettings, Slope, Status
+from core.model_files import CheckpointError
 
 if TYPE_CHECKING:
     from core.flows import Flow

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from core import children
-from core.checkpoints import MAX_DIM, fingerprint, pack
 from core.jobs import CANCEL
+from core.model_files import MAX_DIM, fingerprint, pack
 
 HELD_OUT_SHARE, HELD_OUT_LEAST, HELD_OUT_MOST = 0.1, 2, 2000
 

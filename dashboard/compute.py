@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core import checkpoints, fields, methods, mixtures, paths
-from core.checkpoints import CheckpointError
+from core import checkpoints, fields, methods, mixtures, model_files, paths
 from core.children import Queue
 from core.densities import standard_normal
 from core.experiments import digits, judges, kde_tradeoff, report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
+from core.model_files import CheckpointError
 from core.projections import Projection, Scaling, nearest
 from dashboard import pictures
 from dashboard.export import Frame
@@ -264,7 +264,7 @@ def frame(spec: ExplorerSpec) -> Frame:
 @st.cache_data(max_entries=64, show_spinner=False)
 def has_shipped_models(dataset: str, size: int, seed: int, preset: str) -> bool:
     """Whether flow and score model of a named dataset's sample are shipped."""
-    names = {checkpoints.name_of(dataset, size, seed, preset, kind) for kind in checkpoints.KINDS}
+    names = {checkpoints.name_of(dataset, size, seed, preset, kind) for kind in model_files.KINDS}
     try:
         return names <= set(checkpoints.available())
     except CheckpointError:

@@ -92,12 +92,12 @@ def as_json(spec: ExplorerSpec, reports: list[PathReport], frame: Frame) -> dict
 def code(spec: ExplorerSpec, frame: Frame) -> str:
     """Python that makes the same paths with `core` alone."""
     s, m = spec.scene, spec.settings
-    more = "checkpoints, " if s.models else ""
+    more = ", model_files" if s.models else ""
     scene = _own_scene(spec, frame, more) if s.own else _named_scene(spec, more)
     if s.models:
         scene += f"""
 # The tab "Models" has this file to download.
-trained = checkpoints.unpack(Path({models_file(s)!r}).read_bytes())
+trained = model_files.unpack(Path({models_file(s)!r}).read_bytes())
 scene = scene.with_models(trained.flow, trained.score_model, {s.preset!r})
 """
     knobs = f"{m.neighbors}, {m.segments}, {m.intrinsic_dim}, {m.steps}"
@@ -116,7 +116,7 @@ def models_file(spec: SceneSpec) -> str:
 def _named_scene(spec: ExplorerSpec, more: str) -> str:
     """The lines that load a named dataset."""
     s, path = spec.scene, "from pathlib import Path\n\n" if spec.scene.models else ""
-    return f"""{path}from core import {more}methods
+    return f"""{path}from core import methods{more}
 
 scene = methods.Scene.load({s.dataset!r}, size={s.size}, seed={s.seed}, preset={s.preset!r})
 """
@@ -129,7 +129,7 @@ def _own_scene(spec: ExplorerSpec, frame: Frame, more: str) -> str:
 
 import numpy as np
 
-from core import {more}datasets, methods
+from core import datasets, methods{more}
 from core.projections import Scaling
 
 data = Path({frame.source!r}).read_bytes()

@@ -13,9 +13,9 @@ from threading import Lock
 
 import numpy as np
 
-from core import checkpoints, tables
-from core.checkpoints import Models
+from core import model_files, tables
 from core.jobs import Job, State, TrainingQueue
+from core.model_files import Models
 from core.tables import Upload
 from dashboard.specs import SceneSpec
 
@@ -121,7 +121,7 @@ class Library:
         Raises:
             ValueError: where they have gone.
         """
-        return checkpoints.unpack(self.packed_models(key))
+        return model_files.unpack(self.packed_models(key))
 
     def packed_models(self, key: str) -> bytes:
         """The file of trained or loaded models, as one downloads it."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core import checkpoints
+from core import model_files
 from core.jobs import Job, Snapshot, State
 from core.methods import PRESETS
 from dashboard import charts, compute, export, plane
@@ -168,7 +168,7 @@ def _about(spec: SceneSpec) -> None:
         )
         return
     data = LIBRARY.packed_models(spec.models)
-    about = checkpoints.describe(data)
+    about = model_files.describe(data)
     st.markdown(f"**{about_in_words(about)}**")
     curves = charts.curves_of(about)
     if curves:
@@ -203,7 +203,7 @@ def _load(spec: SceneSpec) -> None:
         return
     data = file.getvalue()
     try:
-        loaded = checkpoints.unpack(data)
+        loaded = model_files.unpack(data)
         compute.scene(spec.bare).with_models(loaded.flow, loaded.score_model, spec.preset)
     except ValueError as problem:
         st.session_state["models refused"] = f"{file.name}: {problem}"

@@ -22,3 +22,22 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def models():
+    """A small flow and score model with their reports and settings."""
+    from dataclasses import replace
+
+    from core import densities, training
+    from core.flows import FlowSpec
+    from core.scores import ScoreSpec
+
+    points = densities.standard_normal(2).sample(100, 0)
+    settings = [replace(s, steps=((50, 5), (1000, 5))) for s in (training.PRESETS["paper"].flow,
+                                                                  training.PRESETS["fast"].score)]  # fmt: skip
+    flow, flow_report = training.train_flow(
+        points, spec=FlowSpec(2, blocks=2, width=8, batch_norm=True), settings=settings[0]
+    )
+    model, report = training.train_score(points, spec=ScoreSpec(2, 2, 8), settings=settings[1], held_out=points)
+    return (flow, flow_report, settings[0]), (model, report, settings[1])

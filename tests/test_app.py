@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import checkpoints, datasets, methods
+from core import checkpoints, datasets, methods, model_files
 from dashboard import compute, specs
 from dashboard.library import LIBRARY
 
@@ -141,7 +141,7 @@ def test_endpoints_far_outside():
 
 def test_a_damaged_model_leaves_the_page_whole(monkeypatch):
     def damaged(*_):
-        raise checkpoints.CheckpointError("the file does not match its hash")
+        raise model_files.CheckpointError("the file does not match its hash")
 
     monkeypatch.setattr(checkpoints, "shipped", damaged)
     test = AppTest.from_file(APP, default_timeout=120)

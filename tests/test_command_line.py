@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from core import checkpoints, methods
+from core import checkpoints, methods, model_files
 from core.__main__ import main
 
 ENDS = ["--dataset", "standard_normal", "--size", "200", "--start", "-1,0.5", "--end", "1,0.2"]
@@ -50,7 +50,7 @@ def test_bad_input_is_one_sentence(arguments, said, capsys, unchecked):
 
 def test_a_damaged_model_costs_its_own_rows_only(monkeypatch, capsys):
     def damaged(*_):
-        raise checkpoints.CheckpointError("the file does not match its hash")
+        raise model_files.CheckpointError("the file does not match its hash")
 
     monkeypatch.setattr(checkpoints, "shipped", damaged)
     assert main(["paths", *ENDS, "--methods", "flow,score,truth", "--json"]) == 0

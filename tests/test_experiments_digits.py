@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from core.checkpoints import CheckpointError
 from core.experiments import digits, running
 from core.geodesics import Status
+from core.model_files import CheckpointError
 
 TINY = digits.Spec(seeds=2, epochs=2, pairs=1, neighbors=8, segments=3)
 

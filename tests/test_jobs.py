@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import checkpoints, densities, jobs, training, training_child
+from core import densities, jobs, model_files, training, training_child
 from core.jobs import State, TrainingQueue
 
 POINTS = densities.standard_normal(2).sample(40, 0)
@@ -85,7 +85,7 @@ def test_a_job_trains_what_the_same_calls_would(queue, own):
     known = [now.seconds_left for now in seen if now.seconds_left is not None]
     assert known
     assert 0 <= min(known) <= max(known) < LONG
-    found = checkpoints.unpack(job.models())
+    found = model_files.unpack(job.models())
     part, held_out = training_child.split(POINTS, 3, training.MIN_POINTS)
     flow, report = training.train_flow(part, seed=3, held_out=held_out)
     np.testing.assert_array_equal(found.flow.log_density(POINTS), flow.log_density(POINTS))
@@ -101,7 +101,7 @@ def test_a_job_trains_what_the_same_calls_would(queue, own):
         36,
         4,
     )
-    assert about["points_sha256"] == checkpoints.fingerprint(POINTS)
+    assert about["points_sha256"] == model_files.fingerprint(POINTS)
     assert about["models"]["flow"]["losses"] == [list(pair) for pair in report.losses]
     assert about["models"]["score_model"]["status"] == "FINISHED"
     assert not own()
@@ -130,7 +130,7 @@ def test_jobs_run_in_order_and_a_cancelled_one_leaves_the_queue(queue, own):
     assert last.state is State.CANCELLED, last.message
     assert "Kept: the flow of step" in last.message
     assert 0 < last.fraction < 1
-    found = checkpoints.unpack(third.models())
+    found = model_files.unpack(third.models())
     assert found.about["models"]["flow"]["status"] == "CANCELLED"
     assert np.isfinite(found.flow.log_density(POINTS)).all()
     assert np.isfinite(found.score_model.score(POINTS)).all()

@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from core import checkpoints, geodesics, paths
-from core.checkpoints import CheckpointError
+from core import geodesics, model_files, paths
 from core.experiments import running
 from core.geodesics import Status
 from core.methods import GUARD_MARGIN, LEARNED, RECIPES, MethodSettings, Scene
+from core.model_files import CheckpointError
 
 if TYPE_CHECKING:
     from core.autoencoders import Autoencoder
@@ -432,11 +432,11 @@ def save(models: Models, path: Path = WEIGHTS) -> None:
         "shape": list(models.images.shape[1:]),
         "quality": quality(models),
         "command": COMMAND,
-        "versions": checkpoints._versions(),
+        "versions": model_files.versions(),
     }
-    said = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": checkpoints._digest(arrays, about), "about": about}
+    said = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": model_files.digest(arrays, about), "about": about}
     path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoints._replace(path, serialize(arrays, {checkpoints.METADATA: json.dumps(said)}))
+    model_files.write_whole(path, serialize(arrays, {model_files.METADATA: json.dumps(said)}))
 
 
 def load(path: Path = WEIGHTS) -> Models:
@@ -457,11 +457,11 @@ def load(path: Path = WEIGHTS) -> Models:
         arrays = deserialize(data)
         # The library checked the header that this reads again: it does not hand out the metadata of bytes.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        said = json.loads(header["__metadata__"][checkpoints.METADATA])
+        said = json.loads(header["__metadata__"][model_files.METADATA])
         if (said["format"], said["version"]) != (FORMAT, FORMAT_VERSION):
             raise ValueError(f"it holds {said['format']!r}, version {said['version']}")
         about = said["about"]
-        if said["sha256"] != checkpoints._digest(arrays, about):
+        if said["sha256"] != model_files.digest(arrays, about):
             raise ValueError("its sha256 does not fit")
         spec = Spec(**about["spec"])
         mean, scale = (arrays.pop(key).astype(np.float64) for key in ("mean", "scale"))

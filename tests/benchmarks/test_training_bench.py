@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from core import checkpoints, datasets
+from core import datasets, model_files
 from core.jobs import State, TrainingQueue
 
 pytestmark = pytest.mark.benchmark
@@ -28,7 +28,7 @@ def points(size: int) -> np.ndarray:
 def waited(job) -> str:
     assert job.wait(300)
     assert job.snapshot().state is State.FINISHED, job.snapshot().message
-    fits = checkpoints.describe(job.models())["models"]
+    fits = model_files.describe(job.models())["models"]
     return ", ".join(f"{kind} {fit['steps']} steps in {fit['seconds']:.1f} s" for kind, fit in fits.items())
 
 
