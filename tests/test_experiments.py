@@ -188,7 +188,8 @@ def test_ctrl_c_leaves_what_is_finished(traces, out):
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does it, to every process
     _, errors = child.communicate(timeout=20)
     assert child.returncode == command_line.INTERRUPTED
-    assert errors.splitlines()[-1] == "interrupted: finished cells are kept, go on with --resume"
+    # Processes that end at the same time may have a last word after it.
+    assert "interrupted: finished cells are kept, go on with --resume" in errors.splitlines()
     kept = {entry["cell"]["number"] for entry in journal(out)}
     assert len(kept) >= 2
     before = computed(traces)
