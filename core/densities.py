@@ -8,9 +8,10 @@ a table of coefficients with a (monomials, N) matrix, weighted by the responsibi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -19,9 +20,10 @@ from jaxtyping import Float
 BLOCK_ELEMENTS = 1 << 18
 # Up to this dimension the product of a component's score with itself is cheaper as a table over monomials.
 TABULATED_DIM = 3
-# A kernel density of fewer kernels, or at fewer points, is evaluated as any mixture is.
-FEW_POINTS = 500
-BOX_POINTS = 256
+# The log density of fewer kernels, or at fewer points, is that of any mixture; in the plane and in space so are the
+# derivatives, unless there are many kernels.
+FEW_POINTS, MANY_KERNELS = 500, 4000
+BOX_POINTS = 64, 256  # the largest box of a path, and of many points
 # exp(-45) is below float64's resolution of one, even summed over a thousand kernels.
 NEGLIGIBLE_NATS = 45.0
 # Log weight of a component of weight zero: infinity would make invalid products in the matrix library's padding.
@@ -301,12 +303,30 @@ def standard_normal(dim: int) -> GaussianMixture:
     return GaussianMixture(np.ones(1), np.zeros((1, dim)), np.eye(dim)[None])
 
 
+class _Box(NamedTuple):
+    """Some of the points at which a kernel density is asked for, and the kernels near them.
+
+    Attributes:
+        rows: (n,) which points.
+        points, kernels: (n, D) and (K, D) in units of a kernel's width, seen from the box's corner, so that squared
+            distances keep their precision far from the origin.
+        parts: (K, n) of each kernel in the density at each point, up to a factor of the point.
+        log_density: (n,) nats.
+    """
+
+    rows: np.ndarray
+    points: np.ndarray
+    kernels: np.ndarray
+    parts: np.ndarray
+    log_density: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class KernelDensity(GaussianMixture):
     """A Gaussian mixture whose components share one diagonal covariance: far kernels can be told at a glance.
 
-    For many points at once, they are sorted into small boxes, and a box looks only at the kernels that are within
-    NEGLIGIBLE_NATS of its best one. The rest would change nothing in float64.
+    Points are sorted into small boxes, and a box looks only at the kernels that are within NEGLIGIBLE_NATS of its best
+    one. The rest would change nothing in float64.
     """
 
     def log_density(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
@@ -314,35 +334,65 @@ class KernelDensity(GaussianMixture):
         x = as_points(x, self.dim, "x")
         if len(x) < FEW_POINTS or len(self.weights) < FEW_POINTS:
             return self._stack.log_density(x)
-        width = np.sqrt(np.diagonal(self.covariances[0]))
-        scaled, kernels, log_weights = x / width, self.means / width, np.log(self.weights)
         out = np.empty(len(x))
-        for box in _small_boxes(scaled):
-            low, high = scaled[box].min(axis=0), scaled[box].max(axis=0)
+        for box in self._boxes(x):
+            out[box.rows] = box.log_density
+        return out
+
+    def evaluate(self, x: Float[np.ndarray, "N D"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log density (N,), score (N, D) and score Jacobian (N, D, D) together, hardly dearer than one."""
+        x = as_points(x, self.dim, "x")
+        if self.dim <= TABULATED_DIM and len(self.weights) < MANY_KERNELS:
+            return self._stack.evaluate(x)
+        log_density, score, jacobian = np.empty(len(x)), np.empty(x.shape), np.empty((*x.shape, self.dim))
+        for box in self._boxes(x):
+            # The score is the mean way to a kernel; its Jacobian is the covariance of these ways, less a kernel's own.
+            shares = box.parts / box.parts.sum(axis=0)
+            mean = shares.T @ box.kernels
+            moment = _second_moment(box.kernels, shares)
+            log_density[box.rows] = box.log_density
+            score[box.rows] = mean - box.points
+            jacobian[box.rows] = moment - mean[:, :, None] * mean[:, None, :] - np.eye(self.dim)
+        return log_density, score / self._width, jacobian / (self._width[:, None] * self._width)
+
+    @cached_property
+    def _width(self) -> np.ndarray:
+        return np.sqrt(np.diagonal(self.covariances[0]))
+
+    def _boxes(self, x: np.ndarray) -> Iterator[_Box]:
+        scaled, means, log_weights = x / self._width, self.means / self._width, np.log(self.weights)
+        constant = np.log(self._width).sum() + 0.5 * self.dim * np.log(2 * np.pi)
+        # Points of a path lie one by one, those of a graph's edges close together.
+        largest = int(np.clip(len(x) // 4, *BOX_POINTS))
+        waiting = [(np.arange(len(x)), np.arange(len(means)))]
+        while waiting:
+            rows, near = waiting.pop()
+            low, high, kernels = scaled[rows].min(axis=0), scaled[rows].max(axis=0), means[near]
             nearest = ((kernels - kernels.clip(low, high)) ** 2).sum(axis=1)
             farthest = (np.maximum(np.abs(kernels - low), np.abs(kernels - high)) ** 2).sum(axis=1)
-            near = 0.5 * nearest <= 0.5 * farthest.min() + NEGLIGIBLE_NATS
-            # Squared distances from the box's corner keep their precision far from the origin.
-            a, b = scaled[box] - low, kernels[near] - low
-            terms = b @ a.T - 0.5 * (b**2).sum(axis=1)[:, None] + log_weights[near][:, None]
-            top = terms.max(axis=0)
-            out[box] = top + np.log(np.exp(terms - top).sum(axis=0)) - 0.5 * (a**2).sum(axis=1)
-        return out - np.log(width).sum() - 0.5 * self.dim * np.log(2 * np.pi)
+            near = near[0.5 * nearest <= 0.5 * farthest.min() + NEGLIGIBLE_NATS]
+            if len(rows) > largest:  # halve it at the median of its widest axis: what is far from it is far from both
+                middle = len(rows) // 2
+                halves = rows[np.argpartition(scaled[rows, (high - low).argmax()], middle)]
+                waiting += [(halves[:middle], near), (halves[middle:], near)]
+                continue
+            points, kernels = scaled[rows] - low, means[near] - low
+            parts = kernels @ points.T + (log_weights[near] - 0.5 * (kernels**2).sum(axis=1))[:, None]
+            top = parts.max(axis=0)
+            parts -= top
+            np.exp(parts, out=parts)
+            log_density = top + np.log(parts.sum(axis=0)) - 0.5 * (points**2).sum(axis=1) - constant
+            yield _Box(rows, points, kernels, parts, log_density)
 
 
-def _small_boxes(x: np.ndarray) -> list[np.ndarray]:
-    """Indices of the points, halved at the median of the widest axis until at most BOX_POINTS share a box."""
-    done, waiting = [], [np.arange(len(x))]
-    while waiting:
-        box = waiting.pop()
-        if len(box) <= BOX_POINTS:
-            done.append(box)
-            continue
-        axis = int(np.ptp(x[box], axis=0).argmax())
-        middle = len(box) // 2
-        halves = box[np.argpartition(x[box, axis], middle)]
-        waiting += [halves[:middle], halves[middle:]]
-    return done
+def _second_moment(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Σ_k w_kn x_k x_k', (K, D) and (K, n) -> (n, D, D), in blocks that stay in the processor's cache."""
+    size, dim = x.shape
+    moment = np.zeros((weights.shape[1], dim * dim))
+    rows = max(1, BLOCK_ELEMENTS // dim**2)
+    for block in (slice(k, k + rows) for k in range(0, size, rows)):
+        moment += weights[block].T @ (x[block, :, None] * x[block, None, :]).reshape(-1, dim * dim)
+    return moment.reshape(-1, dim, dim)
 
 
 def kernel_density(points: Float[np.ndarray, "N D"], bandwidth: float) -> KernelDensity:
