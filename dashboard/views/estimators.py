@@ -270,7 +270,10 @@ def flows_in_words(part: pd.DataFrame) -> str:
     """What the figure of flow scores shows."""
     errors = rows(part, part="error").groupby("method")["error"].agg(["min", "max"])
     lpr, converged = (rows(part, part="paths").groupby("method")[of].mean() for of in ("mean_lpr", "converged"))
-    own, learned = (f"{errors['min'][of]:.2g} to {errors['max'][of]:.2g}" for of in ("flow_score", "score"))
+    own, learned = (
+        " to ".join(f"{errors[end][of]:.{0 if errors[end][of] >= 10 else 2}f}" for end in ("min", "max"))
+        for of in ("flow_score", "score")
+    )
     return (
         f"The flow's own score has an error of {own}, the learned one of {learned} (1 would be that of no score). "
         f"Relaxation converges for {100 * converged['flow_score']:.0f} % of the pairs along the former and "
@@ -293,7 +296,7 @@ def flow_figure(part: pd.DataFrame) -> dict[str, Any]:
     x = Axis("", ticks=tuple(range(len(names))), labels=labels, range=(-0.5, len(names) - 0.5))
     y = [
         Axis("", log=True, ticks=(0.03, 0.1, 0.3, 1, 3, 10, 30, 100)),
-        Axis("", log=True, ticks=(0.003, 0.01, 0.03, 0.1, 0.3)),
+        Axis("", log=True, ticks=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)),
     ]
     figure = lines(series, x, y, ("error of the score", "mean LPR"), height=360)
     for trace in figure["data"]:
