@@ -22,7 +22,7 @@ class Series(NamedTuple):
         name: in the legend.
         x, y: (M,) numbers.
         error: (M,) standard errors, or None for none.
-        line: plotly's line entry; its color None is that of the page's text.
+        line: plotly's line entry; its color None is that of the page's text, its width 0 leaves the markers alone.
         symbol: of the markers; "" for none.
         panel: which panel it is in, counted from 0.
         legend: whether it is in the legend.
@@ -111,7 +111,7 @@ def _line(one: Series) -> dict[str, Any]:
     number = "" if one.panel == 0 else str(one.panel + 1)
     trace: dict[str, Any] = {
         "type": "scatter",
-        "mode": "lines+markers" if one.symbol else "lines",
+        "mode": "markers" if not one.line["width"] else "lines+markers" if one.symbol else "lines",
         "name": one.name,
         "legendgroup": one.name,
         "showlegend": one.legend,

@@ -4,8 +4,9 @@ The paper says so and shows no numbers, so this is an experiment of ours: for th
 far their scores are from the true one, and what comes out when the same graph paths are relaxed along each of them by
 the same solver, with exact derivatives and the same guards.
 
-There are two ways for a score to be bad. It may be far from the truth; or it may be near it on the average and jump,
-as that of splines does at their knots, so that the equation has no solution for an iteration to converge to.
+There are two ways for a score to be bad. It may be far from the truth, which is measured as its error; or it may be
+near it on the average and jump, as that of splines does at their knots, and leave the solver nothing to converge to:
+the share of pairs that converge is in the table, too, but which jumps are to blame is not.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ def power_stalls(table: pd.DataFrame) -> Judgment:
 
 
 def truth_converges(table: pd.DataFrame) -> Judgment:
-    """Whether the true density's graph converges by either rule for k."""
+    """Whether the true density's graph converges by both rules for k."""
     rates = {rule: _rates(table, method="true_graph", rule=rule) for rule in ("growing", "fixed")}
     return graded(
         [min(one.values()) > CONVERGES for one in rates.values()],

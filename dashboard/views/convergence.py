@@ -221,8 +221,6 @@ def few_figure(table: pd.DataFrame) -> dict:
     labels = tuple(title.replace(" ", "<br>", 1) for title in titles.values())
     x = Axis("", ticks=tuple(range(len(titles))), labels=labels, range=(-0.5, len(titles) - 0.5))
     figure = lines(series, x, Axis("mean LPR", log=True), height=340)
-    for trace in figure["data"]:
-        trace["mode"] = "markers"
     figure["layout"]["showlegend"] = False
     return figure
 

@@ -298,10 +298,7 @@ def flow_figure(part: pd.DataFrame) -> dict[str, Any]:
         Axis("", log=True, ticks=(0.03, 0.1, 0.3, 1, 3, 10, 30, 100)),
         Axis("", log=True, ticks=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)),
     ]
-    figure = lines(series, x, y, ("error of the score", "mean LPR"), height=360)
-    for trace in figure["data"]:
-        trace["mode"] = "markers"
-    return figure
+    return lines(series, x, y, ("error of the score", "mean LPR"), height=360)
 
 
 def recompute(spec: kde_tradeoff.Spec, found: Result | None) -> None:
