@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.spatial import KDTree
 from scipy.special import logsumexp
-from sklearn.neighbors import NearestNeighbors
 
 from core.densities import as_points
 from core.paths import LogDensity, check_beta
@@ -58,14 +58,19 @@ class NeighborGraph:
         return np.linalg.norm(self.points[self.edges[:, 1]] - self.points[self.edges[:, 0]], axis=1)
 
     @cached_property
-    def search(self) -> NearestNeighbors:
-        """Nearest-neighbor search over the points, for endpoints that join the graph."""
-        return NearestNeighbors(n_neighbors=self.neighbors).fit(self.points)
+    def _tree(self) -> KDTree:
+        return KDTree(self.points)
+
+    def nodes_near(
+        self, x: Float[np.ndarray, "Q D"], count: int = 1
+    ) -> tuple[Float[np.ndarray, "Q count"], Int[np.ndarray, "Q count"]]:
+        """The nodes nearest to any points of the space: their distances in data units, and which, nearest first."""
+        return _nearest(self._tree, x, count)
 
     @cached_property
     def nearest(self) -> Float[np.ndarray, " N"]:
         """Distance of each point to its nearest other point, data units."""
-        return self.search.kneighbors(n_neighbors=1)[0][:, 0]
+        return self.nodes_near(self.points, 2)[0][:, 1]
 
     @cached_property
     def parts(self) -> Int[np.ndarray, " N"]:
@@ -87,11 +92,19 @@ def neighbor_graph(points: Float[np.ndarray, "N D"], neighbors: int = DEFAULT_NE
         raise ValueError(f"neighbors should be at least 1; got {neighbors}")
     size = len(points)
     neighbors = min(neighbors, size - 1)
-    nearest = NearestNeighbors(n_neighbors=neighbors).fit(points).kneighbors(return_distance=False)
-    own = np.repeat(np.arange(size), neighbors)
-    pairs = np.sort(np.stack([own, nearest.ravel()], axis=1), axis=1)
-    edges = np.unique(pairs, axis=0)
+    own, (_, nearest) = np.arange(size), _nearest(KDTree(points), points, neighbors + 1)
+    # A point is among its own nearest, unless more others lie in its place.
+    others = nearest != own[:, None]
+    others[others.all(axis=1), -1] = False
+    pairs = np.stack([np.repeat(own, neighbors), nearest[others]], axis=1)
+    edges = np.unique(np.sort(pairs, axis=1), axis=0)
     return _from_edges(points, neighbors, edges)
+
+
+def _nearest(tree: KDTree, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """`tree.query` for any count, with its distances and numbers as (Q, count) even where that is one."""
+    distances, numbers = tree.query(x, np.arange(1, count + 1))
+    return np.asarray(distances), np.asarray(numbers)
 
 
 def bridged(graph: NeighborGraph) -> NeighborGraph:
@@ -112,8 +125,7 @@ def bridged(graph: NeighborGraph) -> NeighborGraph:
 def _links_out_of(graph: NeighborGraph, part: int) -> Int[np.ndarray, "L 2"]:
     """Links from a part's points to the nearest points outside it, shortest first, thinned evenly."""
     inside, outside = np.flatnonzero(graph.parts == part), np.flatnonzero(graph.parts != part)
-    search = NearestNeighbors(n_neighbors=1).fit(graph.points[outside])
-    distances, nearest = search.kneighbors(graph.points[inside])
+    distances, nearest = _nearest(KDTree(graph.points[outside]), graph.points[inside], 1)
     order = np.argsort(distances[:, 0], kind="stable")
     order = order[distances[order, 0] <= BRIDGE_REACH * distances[order[0], 0]]
     order = order[:: -(-len(order) // MOST_BRIDGES)]
@@ -337,7 +349,7 @@ def shortest_path(
         The path (T + 1, D) and its log length by the edge weights; None where the endpoints are not connected.
     """
     ends = np.stack([start, end])
-    distances, nodes = graph.search.kneighbors(ends)
+    distances, nodes = graph.nodes_near(ends, graph.neighbors)
     # One call weighs the links of both ends and the edge between them.
     left = np.concatenate([np.repeat(ends, graph.neighbors, axis=0), ends[:1]])
     right = np.concatenate([graph.points[nodes.ravel()], ends[1:]])

@@ -220,7 +220,7 @@ class Scene:
     def outside(self, points: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, " N"]:
         """Whether each point lies outside the sample, farther from it than its own points are from each other."""
         graph = self.graph(graphs.DEFAULT_NEIGHBORS)
-        return graph.search.kneighbors(points, n_neighbors=1)[0][:, 0] > OUTSIDE_GAPS * self.widest_gap
+        return graph.nodes_near(points)[0][:, 0] > OUTSIDE_GAPS * self.widest_gap
 
     def graph(self, neighbors: int) -> graphs.NeighborGraph:
         """The neighbor graph of the points, its parts joined where they are nearest; made once for each k."""
@@ -416,7 +416,7 @@ def _supported(scene: Scene, path: np.ndarray, first: np.ndarray) -> bool:
     """Whether every point of the path is near the sample or near the graph path it started from."""
     radius = scene.support_radius
     graph = scene.graph(graphs.DEFAULT_NEIGHBORS)
-    away = graph.search.kneighbors(path, n_neighbors=1)[0][:, 0] > radius
+    away = graph.nodes_near(path)[0][:, 0] > radius
     if not away.any():
         return True
     start = paths.resample(first, 400)
@@ -521,7 +521,7 @@ def _crossings(scene: Scene, path: np.ndarray, neighbors: int) -> tuple[tuple[in
     parts = scene.parts(neighbors)
     if parts.max() == 0:
         return ()
-    distances, nearest = scene.graph(graphs.DEFAULT_NEIGHBORS).search.kneighbors(path, n_neighbors=1)
+    distances, nearest = scene.graph(graphs.DEFAULT_NEIGHBORS).nodes_near(path)
     at, far = parts[nearest[:, 0]], distances[:, 0] > scene.widest_gap
     marks = []
     for step in np.flatnonzero(at[1:] != at[:-1]).tolist():

@@ -103,7 +103,7 @@ def nearest_neighbor_density(graph: NeighborGraph, intrinsic_dim: float) -> LogD
     """`graphs.nearest_neighbor_log_density` anywhere: at a point of the sample its own, elsewhere by the same rule."""
 
     def log_density(x: np.ndarray) -> np.ndarray:
-        distances, nodes = graph.search.kneighbors(x, n_neighbors=1)
+        distances, nodes = graph.nodes_near(x)
         in_sample = (graph.points[nodes[:, 0]] == x).all(axis=1)
         return -intrinsic_dim * np.log(np.where(in_sample, graph.nearest[nodes[:, 0]], distances[:, 0]))
 
