@@ -179,7 +179,7 @@ def test_a_garbage_score_is_never_believed(name, kind):
     for beta in (0.5, 2.0):
         for start, end in pairs(name, 2):
             here = scene(name)
-            first = graphs.shortest_path(here.graph(20), here.weights("kde", beta, settings), start, end)[0]
+            first = graphs.shortest_path(here.graph(20), here.weights("kde", beta), start, end)[0]
             path, status = methods._relaxed(here, first, GARBAGE[kind], here.kde, beta, settings)
             assert isinstance(status, Status)
             assert np.isfinite(path).all()
@@ -195,7 +195,7 @@ def test_a_perfect_score_is_believed():
     for name in datasets.NAMES:
         here = scene(name)
         for start, end in pairs(name, 3):
-            first = graphs.shortest_path(here.graph(20), here.weights("density", 1.0, settings), start, end)[0]
+            first = graphs.shortest_path(here.graph(20), here.weights("density", 1.0), start, end)[0]
             slope = geodesics.exact_slope(here.density)
             path, status = methods._relaxed(here, first, slope, here.density, 1.0, settings)
             assert status is Status.CONVERGED
