@@ -1,4 +1,7 @@
-"""Jobs: they train what the same call would, cancel within a second, queue in order, and leave no process behind."""
+"""Jobs: they train what the same call would, can be cancelled, queue in order, and leave no process behind.
+
+How fast a cancel is, `tests/benchmarks/test_training_bench.py` says.
+"""
 
 import logging
 import os
@@ -44,7 +47,7 @@ def own():
     """Processes that a test has started and not ended yet; none when it is over."""
     others = set(children(os.getpid()))
     yield lambda: set(children(os.getpid())) - others
-    until(lambda: set(children(os.getpid())) <= others, 1)
+    until(lambda: set(children(os.getpid())) <= others)
 
 
 def runs(pid: int) -> bool:
@@ -54,21 +57,18 @@ def runs(pid: int) -> bool:
         return False
 
 
-def until(condition, seconds: float = LONG) -> float:
-    """Wait for it; the seconds that took."""
-    began = time.monotonic()
+def until(condition):
+    """Wait for it."""
+    deadline = time.monotonic() + LONG
     while not condition():
-        assert time.monotonic() - began < seconds
+        assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.01)
-    return time.monotonic() - began
 
 
-def cancelled(job) -> float:
-    """Cancel a job; seconds until it had ended."""
-    began = time.monotonic()
+def cancel(job):
+    """Cancel a job and wait until it has ended."""
     job.cancel()
     assert job.wait(LONG)
-    return time.monotonic() - began
 
 
 def test_a_job_trains_what_the_same_calls_would(queue, own):
@@ -114,18 +114,18 @@ def test_jobs_run_in_order_and_a_cancelled_one_leaves_the_queue(queue, own):
     until(lambda: first.snapshot().state is State.RUNNING)
     assert [job.snapshot().ahead for job in (first, second, third)] == [0, 1, 2]
     assert "Waiting for another training" in second.snapshot().message
-    assert cancelled(second) < 0.2
+    cancel(second)
     assert (second.snapshot().state, second.models()) == (State.CANCELLED, None)
     assert third.snapshot().ahead == 1
     assert third.snapshot().state is State.QUEUED
     # While torch is being loaded there is nothing to keep.
     assert first.snapshot().state is State.RUNNING
-    assert cancelled(first) < 1
+    cancel(first)
     assert "before there was anything to keep" in first.snapshot().message
     assert first.models() is None
     # In the middle of its training a job keeps what it has.
     until(lambda: all(curve.steps for curve in third.snapshot().curves.values()) and third.snapshot().curves)
-    assert cancelled(third) < 1
+    cancel(third)
     last = third.snapshot()
     assert last.state is State.CANCELLED, last.message
     assert "Kept: the flow of step" in last.message
@@ -134,7 +134,7 @@ def test_jobs_run_in_order_and_a_cancelled_one_leaves_the_queue(queue, own):
     assert found.about["models"]["flow"]["status"] == "CANCELLED"
     assert np.isfinite(found.flow.log_density(POINTS)).all()
     assert np.isfinite(found.score_model.score(POINTS)).all()
-    until(lambda: not own(), 1)
+    until(lambda: not own())
 
 
 def test_two_at_once_and_closing_ends_all(own):
@@ -214,12 +214,12 @@ def test_a_job_that_cannot_be_started_fails(queue, monkeypatch):
     assert queue.submit(POINTS[:5]).wait(LONG)
 
 
-def test_a_child_that_does_not_listen_is_killed_within_a_second(queue, monkeypatch, own):
-    deaf = """print('{"step": 1, "loss": 2.0, "held_out": null}', flush=True); import time; time.sleep(60)"""
+def test_a_child_that_does_not_listen_is_killed(queue, monkeypatch, own):
+    deaf = """print('{"step": 1, "loss": 2.0, "held_out": null}', flush=True); import time; time.sleep(10**6)"""
     monkeypatch.setattr(jobs, "COMMAND", [sys.executable, "-c", deaf])
     job = queue.submit(POINTS)
     until(lambda: len(job.snapshot().curves) == 2 and all(c.steps for c in job.snapshot().curves.values()))
-    assert 0.5 < cancelled(job) < 1
+    cancel(job)
     assert job.snapshot().state is State.CANCELLED
     assert job.models() is None
     assert not own()
@@ -229,7 +229,7 @@ SERVER = """
 import sys, time
 import numpy as np
 from core.jobs import TrainingQueue
-job = TrainingQueue().submit(np.random.default_rng(0).normal(size=(5000, 2)))
+job = TrainingQueue().submit(np.random.default_rng(0).normal(size=(5000, 2)), preset="paper")  # many minutes
 while not (all(c.steps for c in job.snapshot().curves.values()) and job.snapshot().curves):
     if sys.argv[1] == "loading" and job.snapshot().curves:
         break
@@ -249,7 +249,7 @@ def test_a_killed_server_leaves_no_process_behind(moment):
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
     server.stdout.close()
-    assert until(lambda: not any(runs(pid) for pid in pids), 10) < 2
+    until(lambda: not any(runs(pid) for pid in pids))
 
 
 @pytest.mark.parametrize(("size", "aside"), [(20, 0), (21, 0), (22, 2), (40, 4), (1000, 100), (50_000, 2000)])

@@ -1,12 +1,13 @@
 """Training as a user waits for it: seconds from the click to the models, and from Cancel to the end."""
 
 import os
+import sys
 import time
 
 import numpy as np
 import pytest
 
-from core import datasets, model_files
+from core import datasets, jobs, model_files
 from core.jobs import State, TrainingQueue
 
 pytestmark = pytest.mark.benchmark
@@ -70,3 +71,17 @@ def test_cancel(queue):
         f"{kept} of {CANCELS} kept models"
     )
     assert max(seconds) < 1
+
+
+def test_cancel_of_children_that_do_not_listen(queue, monkeypatch):
+    deaf = """print('{"step": 1, "loss": 2.0, "held_out": null}', flush=True); import time; time.sleep(10**6)"""
+    monkeypatch.setattr(jobs, "COMMAND", [sys.executable, "-c", deaf])
+    job = queue.submit(points(1000))
+    while not all(curve.steps for curve in job.snapshot().curves.values()) or len(job.snapshot().curves) < 2:
+        assert not job.wait(0.01)
+    began = time.perf_counter()
+    job.cancel()
+    assert job.wait(10)
+    seconds = time.perf_counter() - began
+    print(f"\ncancel of deaf children: {seconds * 1e3:.0f} ms")
+    assert seconds < 1
