@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from core.geodesics import Status
 from core.methods import WARNINGS, PathReport
 from dashboard.charts import TITLES
@@ -83,10 +85,11 @@ def _picture(reports: list[PathReport], preset: Preset | None, outside: list[str
 
 
 def longer(lpr: float) -> str:
-    """An LPR in everyday words."""
-    factor = 2.718281828459045**lpr if lpr < 50 else float("inf")
-    if factor < 1.0005:
+    """An LPR in everyday words, with as many digits as the table beside the plane."""
+    factor = math.exp(lpr) if lpr < 50 else math.inf
+    percent = 100 * (factor - 1)
+    if percent < 0.05:
         return "less than 0.05 % longer"
-    if factor < 2:
-        return f"{100 * (factor - 1):.1f} % longer"
+    if percent < 100:
+        return f"{percent:.{1 if percent < 9.95 else 0}f} % longer"
     return f"{factor:.3g} times as long" if factor < 1e6 else f"e^{lpr:.0f} times as long"
