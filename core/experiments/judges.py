@@ -389,7 +389,7 @@ def relaxation_refines(table: pd.DataFrame) -> Judgment:
     both = {name: (score[name], graph[name]) for name in score}
     return graded(
         [after < before for after, before in both.values()],
-        f"mean LPR at the largest n, relaxed and before: {_each(both, '{:.3f} and {:.3f}')}",
+        f"mean LPR at the largest n, relaxed and before: {_each(both, '{:.4f} and {:.4f}')}",
     )
 
 

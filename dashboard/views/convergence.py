@@ -18,12 +18,12 @@ NAMES = ("convergence", "edge_weights", "methods_on_200_points")
 RULE_TITLES = {"growing": "k grows", "fixed": "k = 20"}
 # What the figure shows: group, method and rule of the table, name, dash (None: the method's own) and panel.
 CURVES = (
-    ("graphs", "power", "fixed", "power graph", None, 0),
-    ("flow_paper", "flow", "growing", "flow graph, paper preset, k grows", "4px,4px", 0),
+    ("graphs", "power", "fixed", "power graph, k = 20", None, 0),
+    ("flow_paper", "flow", "growing", "flow graph, paper preset, k grows", "dash", 0),
     ("flow_fast", "flow", "fixed", "flow graph, k = 20", "2px,4px", 0),
-    ("flow_fast", "flow", "growing", "flow graph, k grows", None, 0),
+    ("flow_fast", "flow", "growing", "flow graph, k grows", "solid", 0),
     ("graphs", "true_graph", "fixed", "true-density graph, k = 20", "2px,4px", 0),
-    ("graphs", "true_graph", "growing", "true-density graph, k grows", None, 0),
+    ("graphs", "true_graph", "growing", "true-density graph, k grows", "solid", 0),
     ("kde", "kde", "fixed", "kernel density, relaxed", None, 1),
     ("mixture", "mixture", "fixed", "mixture pool, relaxed", None, 1),
     ("flow_fast", "score", "fixed", "score-relaxed", None, 1),
@@ -63,16 +63,19 @@ def page() -> None:
         plane.figure(convergence_figure(part), key="convergence")
         st.caption(
             f"Mean LPR over {part['pairs'].max()} pairs and {part['seed'].nunique()} "
-            f"sample{'s' if part['seed'].nunique() > 1 else ''} of each size; bars are standard errors over the pairs. "
-            "Left: paths over graphs; the dotted lines have the same k = 20 at every n. Right: relaxed paths."
+            f"sample{'s' if part['seed'].nunique() > 1 else ''} of each size; bars are standard errors, over pairs and "
+            "samples together. Left: paths over graphs; dotted lines have the same k = 20 at every n. Right: relaxed "
+            "paths."
         )
         with st.expander("How fast each line falls"):
             st.dataframe(rates(part), hide_index=True, width="content")
             st.caption("r of the n^(−r) that fits the mean LPR from n = 500 on; 8 times the points halve it at r = ⅓.")
+        fixed, growing = (rate(rows(part, method="true_graph", rule=rule)) for rule in ("fixed", "growing"))
         st.markdown(
             "A fixed k keeps a path's zigzag: however dense the points, each edge is about as crooked against its "
-            "neighbors as before, so even the true density stops converging. With k ∝ n^(1/3) edges grow long enough "
-            "to straighten the path, and short enough to follow its bends. The paper does not print its k."
+            f"neighbors as before. So even the true density's mean LPR falls only like n^(−{fixed:.2f}) at k = 20. "
+            "With k ∝ n^(1/3) edges are long enough to straighten the path, and short enough to follow its bends: "
+            f"n^(−{growing:.2f}). The paper does not print its k."
         )
         paper.made(NAMES[0], found)
     st.markdown("#### Is it the graph, or the density?")
@@ -191,13 +194,14 @@ def weights_figure(table: pd.DataFrame) -> dict:
 
 
 def over_size(one: pd.DataFrame, name: str, line: dict, panel: int) -> Series:
-    """A line over n: means over the samples, with the standard error over the pairs.
+    """A line over n: means over the samples, with their standard errors.
 
-    The pairs are the same for every sample, so that more samples do not make it smaller.
+    The pairs are the same for every sample: more samples make the samples' share of the error smaller, not theirs.
     """
     by_size = one.groupby("size", sort=True)
-    errors = by_size["standard_error"].agg(lambda each: np.sqrt((each**2).mean()))
-    mean = by_size["mean_lpr"].mean()
+    over_pairs = by_size["standard_error"].agg(lambda each: (each**2).mean())
+    over_samples = by_size["mean_lpr"].var().fillna(0.0) / by_size.size()
+    mean, errors = by_size["mean_lpr"].mean(), (over_pairs + over_samples) ** 0.5
     return Series(name, mean.index.to_numpy(float), mean.to_numpy(), errors.to_numpy(), line, panel=panel)
 
 
