@@ -70,6 +70,7 @@ def test_bad_input_is_a_sentence(queue):
     assert now.message == "Convergence has no bandwidths, draws, narrowest, seed, widest."
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("code", ["import sys; sys.exit(3)", "print('no JSON')", "pass"])
 def test_a_child_that_misbehaves_fails_with_a_sentence(queue, monkeypatch, code):
     monkeypatch.setattr(live, "COMMAND", [sys.executable, "-c", code])
