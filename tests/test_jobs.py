@@ -1,6 +1,6 @@
 """Jobs: they train what the same call would, can be cancelled, queue in order, and leave no process behind.
 
-How fast a cancel is, `tests/benchmarks/test_training_bench.py` says.
+How fast, `tests/benchmarks/test_training_bench.py` and `test_waits_bench.py` say.
 """
 
 import logging

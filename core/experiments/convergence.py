@@ -87,10 +87,6 @@ def cells(spec: ConvergenceSpec) -> list[Cell]:
 
 def measure(spec: ConvergenceSpec, cell: Cell) -> list[Row]:
     """LPR of every method and rule of the cell's group; a path that was refused counts as what was shown instead."""
-    # By a process's first cell, whether that needs it or not: joblib takes what a process gains later for a leak, and
-    # starts it anew, with all pairs to be solved again.
-    import torch  # noqa: F401
-
     scene = _learned(cell["dataset"], cell["size"], cell["seed"], cell["group"])
     pairs = true_pairs(cell["dataset"], spec.pairs, spec.pair_seed, spec.beta)
     rows: list[Row] = []
@@ -197,4 +193,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     measure=measure,
+    loads=("torch",),  # a process that joblib starts anew would have to solve all true pairs again
 )

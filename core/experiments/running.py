@@ -73,6 +73,8 @@ class Experiment:
             the same reason it is a function of a module, not one made inside another.
         small: spec -> the cell that tests of the shipped result compute again, the cheapest; by default the first.
         live: spec, cell -> rows in a few seconds, where `measure` would train for minutes; by default `measure`.
+        loads: large modules that the processes of a run load at their start: joblib takes what a process gains between
+            two cells for a leak, and starts it anew.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Experiment:
     measure: Callable[[Any, Cell], list[Row]]
     small: Callable[[Any], Cell] | None = None
     live: Callable[[Any, Cell], list[Row]] | None = None
+    loads: tuple[str, ...] = ()
 
     def smallest(self, spec: Any) -> Cell:
         """The cell that is cheapest to compute again."""
@@ -216,7 +219,7 @@ def computed(
     # One cell a batch, all of them queued at once: no result waits for another cell, and workers that join late get
     # their share. Functions travel as their names, so that a worker needs the installed package.
     tasks = (delayed(_measured)(experiment.measure, spec, cell) for cell in cells)
-    with _processes(experiment.measure.__module__, workers, cluster):
+    with _processes(experiment, workers, cluster):
         try:
             yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")(tasks)
         except TerminatedWorkerError:
@@ -249,11 +252,11 @@ def _failed(cell: Cell, problem: BaseException) -> Entry:
 
 
 @contextmanager
-def _processes(module: str, workers: int, cluster: str | None) -> Iterator[None]:
-    """Where cells are computed: processes here, or the workers of a Dask cluster, which have to know the module."""
+def _processes(experiment: Experiment, workers: int, cluster: str | None) -> Iterator[None]:
+    """Where cells are computed: processes here, or the workers of a Dask cluster, which have to know the experiment."""
     if cluster is None:
-        ends = {"initializer": _end_with, "initargs": (os.getpid(),)}
-        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, **ends):
+        begins = {"initializer": _begin, "initargs": (os.getpid(), experiment.loads)}
+        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, **begins):
             yield
         return
     try:
@@ -288,7 +291,7 @@ def _processes(module: str, workers: int, cluster: str | None) -> Iterator[None]
 
     with Client(cluster, timeout=PATIENCE, set_as_default=False) as client:
         try:
-            client.run(_find, module)
+            client.run(_find, experiment.measure.__module__)
         except ImportError as problem:
             raise ValueError(f"the workers of {cluster} need this package, in the same version: {problem}") from None
         with parallel_config(backend=Backend(client=client, wait_for_workers_timeout=PATIENCE), n_jobs=-1):
@@ -299,8 +302,8 @@ def _find(module: str) -> None:
     import_module(module)
 
 
-def _end_with(parent: int) -> None:
-    """Let this process end when its parent has: whoever was killed leaves nobody at work."""
+def _begin(parent: int, loads: Sequence[str]) -> None:
+    """Let this process end when its parent has, so that whoever was killed leaves nobody at work; load modules."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -308,6 +311,8 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    for module in loads:
+        import_module(module)
 
 
 # --- the journal ----------------------------------------------------------------------------------------------------
