@@ -112,7 +112,7 @@ def _settings(loss: str, rate: float, size: int, epochs: int, batch: int, noise:
     return FitSettings(loss, ((size, steps),), rate, batch, noise=noise, one_cycle=False, clip=None, average=None)
 
 
-@training._one_thread()
+@training.one_thread()
 def train_autoencoder(
     pixels: Float[np.ndarray, "N P"], dim: int, epochs: int, batch: int, seed: int = 0
 ) -> Autoencoder:
@@ -139,7 +139,7 @@ def train_autoencoder(
     return net.eval().requires_grad_(False)
 
 
-@training._one_thread()
+@training.one_thread()
 def train_flow(codes: Float[np.ndarray, "N D"], epochs: int, batch: int, noise: float = 0.0, seed: int = 0) -> Flow:
     """Train the affine flow by maximum likelihood, -E log p(code + noise).
 
@@ -159,7 +159,7 @@ def train_flow(codes: Float[np.ndarray, "N D"], epochs: int, batch: int, noise: 
     return as_flow(net, data.mean, data.scale)
 
 
-@training._one_thread()
+@training.one_thread()
 def train_score(codes: Float[np.ndarray, "N D"], epochs: int, batch: int, seed: int = 0) -> ScoreModel:
     """Train the tapered score model by sliced score matching; arguments as in `train_flow`."""
     settings = _settings("sliced", LATENT_RATE, len(codes), epochs, batch)

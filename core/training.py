@@ -170,7 +170,7 @@ class Trained:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Small networks gain little from a second thread, lose much to it on a busy machine, and repeat exactly on one."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -217,7 +217,7 @@ def train(
     return Trained(flow, score_model, TrainingReport(status, time.perf_counter() - began, flow_report, score_report))
 
 
-@_one_thread()
+@one_thread()
 def train_flow(
     points: Float[np.ndarray, "N D"],
     preset: str = "fast",
@@ -250,7 +250,7 @@ def train_flow(
     return Flow(spec, flows.folded(net), data.mean, data.scale), report
 
 
-@_one_thread()
+@one_thread()
 def train_score(
     points: Float[np.ndarray, "N D"],
     preset: str = "fast",

@@ -18,7 +18,7 @@ import streamlit as st
 from core import checkpoints, fields, methods, mixtures, model_files, paths
 from core.children import Queue
 from core.densities import standard_normal
-from core.experiments import digits, judges, kde_tradeoff, report, running
+from core.experiments import digit_models, digits, judges, kde_tradeoff, report, running
 from core.experiments.live import LiveCell
 from core.experiments.running import Result
 from core.methods import MethodSettings, PathReport, Scene
@@ -388,12 +388,12 @@ DIGITS_SEED = 0  # of the split and the weights that are shipped
 
 
 @st.cache_resource(show_spinner=False)
-def _digit_models() -> digits.Models:
+def _digit_models() -> digit_models.Models:
     """The shipped models of the digits; loads torch."""
     import torch
 
     torch.set_num_threads(1)  # as for the explorer's models
-    models = digits.load()
+    models = digit_models.load()
     if models.spec != digits.FULL or models.seed != DIGITS_SEED:
         raise ValueError("the shipped models were made by another spec or seed")
     return models
@@ -402,8 +402,8 @@ def _digit_models() -> digits.Models:
 @st.cache_data(show_spinner=False)
 def digit_images() -> tuple[np.ndarray, list[list[int]]]:
     """Images (N, H, W) from 0 to 255, and for each digit the rows that the shipped models never saw; without torch."""
-    images, labels = digits.load_images(digits.FULL.mnist)
-    _, held_out = digits.split(len(images), digits.FULL.held_out, DIGITS_SEED)
+    images, labels = digit_models.load_images(digits.FULL.mnist)
+    _, held_out = digit_models.split(len(images), digits.FULL.held_out, DIGITS_SEED)
     return pictures.gray(images), [held_out[labels[held_out] == digit].tolist() for digit in range(digits.CLASSES)]
 
 

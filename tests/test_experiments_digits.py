@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from core.experiments import digits, running
+from core.experiments import digit_models, digits, journal
 from core.geodesics import Status
 from core.model_files import CheckpointError
 
-TINY = digits.Spec(seeds=2, epochs=2, pairs=1, neighbors=8, segments=3)
+TINY = digit_models.Spec(seeds=2, epochs=2, pairs=1, neighbors=8, segments=3)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return digits.train(replace(TINY, epochs=25, pairs=2), seed=0)
+    return digit_models.train(replace(TINY, epochs=25, pairs=2), seed=0)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def fetched(shape: tuple[int, int], size: int = 320):
 
 
 def test_the_bundled_digits():
-    images, labels = digits.load_images()
+    images, labels = digit_models.load_images()
     assert images.shape == (1797, 8, 8)
     assert (images.min(), images.max()) == (0, 1)
     assert set(labels) == set(range(10))
@@ -43,14 +43,14 @@ def test_the_bundled_digits():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_image_is_either_trained_on_or_held_out(seed):
-    trained, held = digits.split(1797, 0.2, seed)
+    trained, held = digit_models.split(1797, 0.2, seed)
     assert np.array_equal(np.sort(np.concatenate([trained, held])), np.arange(1797))
     assert len(held) == 359
-    assert np.array_equal(held, digits.split(1797, 0.2, seed)[1])
+    assert np.array_equal(held, digit_models.split(1797, 0.2, seed)[1])
 
 
 def test_the_same_seed_trains_the_same_models_and_another_seed_others():
-    first, again, other = (digits.train(TINY, seed) for seed in (0, 0, 1))
+    first, again, other = (digit_models.train(TINY, seed) for seed in (0, 0, 1))
     assert np.array_equal(first.codes, again.codes)
     for model in ("flow", "score_model"):
         evaluate = "log_density" if model == "flow" else "score"
@@ -60,8 +60,8 @@ def test_the_same_seed_trains_the_same_models_and_another_seed_others():
 
 
 def test_training_makes_every_model_better(models):
-    begun = digits.quality(digits.train(TINY, seed=0))
-    trained = digits.quality(models)
+    begun = digit_models.quality(digit_models.train(TINY, seed=0))
+    trained = digit_models.quality(models)
     assert set(trained) == set(begun)
     assert all(trained[name] < begun[name] for name in trained)
     # The codes' axes depend on each other, which a flow that learned nothing does not know.
@@ -161,7 +161,7 @@ def test_the_rows_of_a_cell(few_classes):
     }
     assert sum(row["value"] for row in rows if row["kind"] == "status") == 9
     again = digits.measure(TINY, {"seed": 1})
-    assert json.dumps(running._plain(rows)) == json.dumps(running._plain(again))
+    assert json.dumps(journal.plain(rows)) == json.dumps(journal.plain(again))
 
 
 def test_the_same_digit_is_closer(models, few_classes):
@@ -205,7 +205,7 @@ def test_mnist_without_a_network(monkeypatch):
 
 def test_larger_images_only_make_larger_layers(monkeypatch):
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: fetched((28, 28)))
-    models = digits.train(replace(TINY, mnist=True), seed=0)
+    models = digit_models.train(replace(TINY, mnist=True), seed=0)
     assert models.images.shape == (320, 28, 28)
     assert 0 <= models.images.min() < models.images.max() <= 1
     assert models.codes.shape == (320, 10)
@@ -218,32 +218,32 @@ def test_larger_images_only_make_larger_layers(monkeypatch):
 
 def test_a_file_brings_back_the_models(models, tmp_path):
     path = tmp_path / "new" / "models.safetensors"
-    digits.save(models, path)
-    loaded = digits.load(path)
+    digit_models.save(models, path)
+    loaded = digit_models.load(path)
     assert (loaded.spec, loaded.seed) == (models.spec, models.seed)
     assert np.array_equal(loaded.codes, models.codes)
     assert np.array_equal(loaded.flow.log_density(models.codes), models.flow.log_density(models.codes))
     assert np.array_equal(loaded.score_model.score(models.codes), models.score_model.score(models.codes))
     first = path.read_bytes()
-    digits.save(loaded, path)
+    digit_models.save(loaded, path)
     assert path.read_bytes() == first
 
 
 def test_a_file_that_cannot_be_used(models, tmp_path):
     path = tmp_path / "models.safetensors"
     with pytest.raises(CheckpointError, match=r"cannot be read.*python -m core.experiments.digits weights"):
-        digits.load(path)
-    digits.save(models, path)
+        digit_models.load(path)
+    digit_models.save(models, path)
     whole = path.read_bytes()
     damaged = bytearray(whole)
     damaged[-1] ^= 1
-    other = (digits.WEIGHTS.parent.parent / "weights" / "banana-1000-0-fast-flow.safetensors").read_bytes()
+    other = (digit_models.WEIGHTS.parent.parent / "weights" / "banana-1000-0-fast-flow.safetensors").read_bytes()
     newer = whole.replace(b'\\"version\\": 1', b'\\"version\\": 2')
     assert newer != whole
     for data in (b"", b"no model", whole[:-10], bytes(damaged), other, newer):
         path.write_bytes(data)
         with pytest.raises(CheckpointError, match=r"cannot be used.*python -m core.experiments.digits weights"):
-            digits.load(path)
+            digit_models.load(path)
 
 
 def test_the_command_that_makes_the_file(monkeypatch, tmp_path, capsys):
@@ -251,13 +251,13 @@ def test_the_command_that_makes_the_file(monkeypatch, tmp_path, capsys):
     path = tmp_path / "models.safetensors"
     assert digits.main(["weights", "--out", str(path)]) == 0
     assert "held_out_nll_per_dim" in capsys.readouterr().out
-    assert digits.load(path).spec == TINY
+    assert digit_models.load(path).spec == TINY
 
 
 def test_the_shipped_file():
-    assert digits.WEIGHTS.stat().st_size < 2 * 1024**2
-    shipped = digits.load()
+    assert digit_models.WEIGHTS.stat().st_size < 2 * 1024**2
+    shipped = digit_models.load()
     assert (shipped.spec, shipped.seed) == (digits.FULL, 0)
-    said = digits.quality(shipped)
+    said = digit_models.quality(shipped)
     assert said["held_out_reconstruction_error"] < 0.1
     assert said["held_out_nll_per_dim"] < 1.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from core.children import Queue, State
-from core.experiments import kde_tradeoff, live, running
+from core.experiments import journal, kde_tradeoff, live, running
 
 SPEC = replace(kde_tradeoff.EXPERIMENT.full, sizes=(100,), draws=4, bandwidths=6)
 CELL = {"part": "mise", "size": 100}
@@ -113,7 +113,7 @@ def is_alive(pid):
 def test_specs_travel_whole():
     for name in running.NAMES:
         experiment = running.load(name)
-        told = running._plain(vars(experiment.full))
+        told = journal.plain(vars(experiment.full))
         assert live.spec_of(experiment, told) == experiment.full
         with pytest.raises(ValueError, match="has no nonsense"):
             live.spec_of(experiment, told | {"nonsense": 1})

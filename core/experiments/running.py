@@ -7,7 +7,6 @@ there. When all cells are done the journal becomes `NAME.csv`, whose first lines
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -23,12 +22,14 @@ from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
+
+from core.experiments.journal import Cell, Entry, Tell, key, open_journal, plain
 
 RESULTS = Path(__file__).parent.parent.parent / "assets" / "results"
 QUICK_RESULTS = Path(__file__).parent.parent.parent / ".results-quick"
@@ -51,10 +52,7 @@ SECONDS = "seconds"
 DIGITS = "%.9g"  # two orders below the 1e-6 to which a rerun is compared
 PATIENCE = 60  # seconds for a scheduler to answer, and for its first worker to appear
 
-Cell = Mapping[str, Any]  # what a cell is: names -> strings or numbers, all JSON
 Row = dict[str, Any]  # one line of the table; the cell's own entries are added to it
-Entry = dict[str, Any]  # what became of a cell: {cell, rows, seconds}, or {cell, error, traceback}
-Tell = Callable[[str], None]
 Item = TypeVar("Item")
 
 
@@ -90,7 +88,7 @@ class Experiment:
 
     def smallest(self, spec: Any) -> Cell:
         """The cell that is cheapest to compute again."""
-        return _plain(dict(self.small(spec) if self.small else self.cells(spec)[0]))
+        return plain(dict(self.small(spec) if self.small else self.cells(spec)[0]))
 
 
 class UnfinishedError(RuntimeError):
@@ -144,10 +142,10 @@ def run(
         ValueError: if the journal is that of another spec, or of a run that is still under way.
         UnfinishedError: if cells failed; all others are in the journal.
     """
-    cells = [_plain(dict(cell)) for cell in experiment.cells(spec)]
+    cells = [plain(dict(cell)) for cell in experiment.cells(spec)]
     failed = []
-    with open_journal(folder / f".{experiment.name}.journal", _plain(asdict(spec)), resume, tell) as journal:
-        todo = [cell for cell in cells if _key(cell) not in journal.done]
+    with open_journal(folder / f".{experiment.name}.journal", plain(asdict(spec)), resume, tell) as journal:
+        todo = [cell for cell in cells if key(cell) not in journal.done]
         if len(todo) < len(cells):
             tell(f"{experiment.name}: {len(cells) - len(todo)} of {len(cells)} cells were done before")
         began = time.perf_counter()
@@ -165,7 +163,7 @@ def run(
                 f"{len(failed)} of {len(cells)} cells of {experiment.name} failed: {'; '.join(map(_words, failed))}. "
                 "The others are kept, and --resume tries only these again."
             )
-        path = _write_table(folder / f"{experiment.name}.csv", spec, [journal.done[_key(c)] for c in cells], command)
+        path = _write_table(folder / f"{experiment.name}.csv", spec, [journal.done[key(c)] for c in cells], command)
         journal.path.unlink()
     return path
 
@@ -243,7 +241,7 @@ def rows_of(measure: Callable[[Any, Cell], list[Row]], spec: Any, cell: Cell) ->
     """Rows of a cell as JSON, computed in one thread."""
     # scikit-learn would otherwise ask the backend around it, and spread a cell over the cluster.
     with threadpool_limits(1), parallel_config(backend="sequential"):
-        return [_plain(row) for row in measure(spec, cell)]
+        return [plain(row) for row in measure(spec, cell)]
 
 
 def _failed(cell: Cell, problem: BaseException) -> Entry:
@@ -315,107 +313,6 @@ def _begin(parent: int, loads: Sequence[str]) -> None:
         import_module(module)
 
 
-# --- the journal ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Journal:
-    """Finished cells, one JSON line each, after a first line with the spec.
-
-    Attributes:
-        path: the file.
-        file: the same, open and locked.
-        done: the finished cells by key.
-    """
-
-    path: Path
-    file: BinaryIO
-    done: dict[str, Entry]
-
-    def add(self, entry: Entry) -> None:
-        """Write a finished cell, all the way to the disk."""
-        self._write(entry)
-        self.done[_key(entry["cell"])] = entry
-
-    def begin(self, spec: Mapping[str, Any]) -> None:
-        """Start anew; no cell is done."""
-        self.file.truncate(0)
-        self._write({"spec": spec})
-
-    def read(self, spec: Mapping[str, Any]) -> None:
-        """Take over what an earlier run finished. A line that it was killed over is cut off.
-
-        Raises:
-            ValueError: if that run had another spec.
-        """
-        self.file.seek(0)
-        whole = list(takewhile(_is_whole, self.file.readlines()))
-        if not whole:
-            return self.begin(spec)
-        if json.loads(whole[0])["spec"] != spec:
-            raise ValueError(f"{self.path} belongs to a run with other settings: give those, or leave out --resume")
-        self.file.truncate(sum(map(len, whole)))
-        self.done.update((_key(entry["cell"]), entry) for entry in map(json.loads, whole[1:]))
-
-    def put_aside(self) -> Path | None:
-        """Copy what an earlier run finished, for who forgot to resume it. Returns where it is, if there is any."""
-        self.file.seek(0)
-        text = self.file.read()
-        if text.count(b"\n") < 2:
-            return None
-        aside = self.path.with_suffix(f".old{self.path.suffix}")
-        aside.write_bytes(text)
-        return aside
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        self.file.write(json.dumps(line).encode() + b"\n")
-        self.file.flush()
-        os.fsync(self.file.fileno())
-
-
-@contextmanager
-def open_journal(path: Path, spec: Mapping[str, Any], resume: bool, tell: Tell) -> Iterator[Journal]:
-    """The journal of a run, locked until it ends, however it ends.
-
-    Raises:
-        ValueError: if it belongs to another spec, or to a run that is still under way.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system takes it back from a process that ends
-        except BlockingIOError:
-            raise ValueError(f"another run is writing {path}: wait for its end, or give another --out") from None
-        if os.fstat(file.fileno()).st_nlink == 0:
-            raise ValueError(f"another run has just ended with {path}: start again")
-        journal = Journal(path, file, {})
-        if resume:
-            journal.read(spec)
-        else:
-            if aside := journal.put_aside():
-                tell(f"an earlier run did not end, and --resume was not asked for: its cells are kept in {aside}")
-            journal.begin(spec)
-        yield journal
-
-
-def _is_whole(line: bytes) -> bool:
-    """Whether a line was written to its end."""
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return line.endswith(b"\n")
-
-
-def _key(cell: Cell) -> str:
-    return json.dumps(cell, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    """As JSON gives it back: tuples become lists, numpy's numbers Python's."""
-    return json.loads(json.dumps(value, default=lambda number: number.tolist()))
-
-
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -443,7 +340,7 @@ def _table(text: str) -> pd.DataFrame:
 
 def _write_table(path: Path, spec: Any, entries: Sequence[Entry], command: str) -> Path:
     about = {
-        "spec": _plain(asdict(spec)),
+        "spec": plain(asdict(spec)),
         "command": command,
         "date": date.today().isoformat(),
         "versions": {name: version(name) for name in VERSIONS} | {"python": platform.python_version()},
