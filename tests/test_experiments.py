@@ -279,10 +279,12 @@ def test_a_killed_process_is_named_as_such(traces, out):
 def toy_command(monkeypatch, traces, tmp_path):
     """The command line, with the toy in the place of the paper's experiments."""
     toy = replace(TOY, full=ToySpec(str(traces), trouble="raise"), quick=ToySpec(str(traces), count=2))
+    toy = replace(toy, large=ToySpec(str(traces), count=8, where=9))
     monkeypatch.setattr(running, "NAMES", ("toy",))
     monkeypatch.setattr(running, "load", lambda name: toy)
     monkeypatch.setattr(running, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(running, "QUICK_RESULTS", tmp_path / "quick")
+    monkeypatch.setattr(running, "LARGE_RESULTS", tmp_path / "large")
     return command_line.main
 
 
@@ -298,10 +300,19 @@ def test_a_command_from_failure_to_table(toy_command, traces, tmp_path, capsys):
     assert about["spec"]["seeds"] == 3
 
 
-def test_a_rehearsal_leaves_the_results_alone(toy_command, tmp_path):
-    assert toy_command(["run", "toy", "--quick"]) == 0
-    assert running.read("toy", tmp_path / "quick").about["spec"]["count"] == 2
+@pytest.mark.parametrize(("size", "count"), [("quick", 2), ("large", 8)])
+def test_other_sizes_leave_the_results_alone(size, count, toy_command, tmp_path):
+    assert toy_command(["run", "toy", f"--{size}"]) == 0
+    assert running.read("toy", tmp_path / size).about["spec"]["count"] == count
     assert not (tmp_path / "results").exists()
+
+
+def test_the_papers_size_where_it_is_not_the_full_one(capsys):
+    assert command_line.main(["run", "kde_tradeoff", "--large"]) == 2
+    assert capsys.readouterr().err == "error: kde_tradeoff has no --large\n"
+    dimensions = running.load("dimensions")
+    assert dimensions.large.size == 200_000
+    assert dimensions.cells(dimensions.large) == dimensions.cells(dimensions.full)
 
 
 @pytest.mark.parametrize("words", [["--seeds", "0"], ["--workers", "-1"], ["--workers", "two"]])
@@ -454,7 +465,7 @@ def test_what_is_shipped_comes_from_the_full_command(name):
     experiment, result = shipped(name)
     words = result.about["command"].split()
     assert words[:5] == ["python", "-m", "core.experiments", "run", name]
-    assert not {"--quick", "--seeds", "--mnist", "--out"} & {word.split("=")[0] for word in words}
+    assert not {"--quick", "--large", "--seeds", "--mnist", "--out"} & {word.split("=")[0] for word in words}
     assert result.about["spec"] == json.loads(json.dumps(asdict(experiment.full)))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", result.about["date"])
     assert {"python", *running.VERSIONS} == set(result.about["versions"])

@@ -21,13 +21,15 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name them, each with its question")
     run = commands.add_parser("run", help="run one, and write its table")
     run.add_argument("name", choices=running.NAMES)
-    run.add_argument("--quick", action="store_true", help="a rehearsal of about a minute; its table goes elsewhere")
+    size = run.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a rehearsal of about a minute; its table goes elsewhere")
+    size.add_argument("--large", action="store_true", help="dimensions only: the paper's size; goes elsewhere, too")
     run.add_argument("--seeds", type=positive, help="number of sample seeds, where the experiment has several")
     run.add_argument("--workers", type=positive, default=1, help="processes on this machine (default 1)")
     run.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786")
     run.add_argument("--resume", action="store_true", help="go on with a run that did not end")
     run.add_argument("--mnist", action="store_true", help="digits only: MNIST from openml.org, not the bundled digits")
-    run.add_argument("--out", type=Path, help="folder of the table (default assets/results; quick: .results-quick)")
+    run.add_argument("--out", type=Path, help="folder of the table (default: assets/results, or .results-SIZE)")
     report = commands.add_parser("report", help="judge the paper's claims by the tables, in REPORT.md")
     report.add_argument("--out", type=Path, default=running.RESULTS, help="folder of tables and report")
     return top
@@ -85,7 +87,11 @@ def show_list() -> None:
 def run(chosen: argparse.Namespace, command: str) -> Path:
     """Run what was asked for; returns where the table is."""
     experiment = running.load(chosen.name)
-    spec = experiment.quick if chosen.quick else experiment.full
+    size = "quick" if chosen.quick else "large" if chosen.large else "full"
+    spec = getattr(experiment, size)
+    if spec is None:
+        raise ValueError(f"{chosen.name} has no --{size}")
+    folders = {"quick": running.QUICK_RESULTS, "large": running.LARGE_RESULTS, "full": running.RESULTS}
     for option in ("seeds", "mnist"):
         value = getattr(chosen, option)
         if value:
@@ -98,7 +104,7 @@ def run(chosen: argparse.Namespace, command: str) -> Path:
         workers=chosen.workers,
         cluster=chosen.cluster,
         resume=chosen.resume,
-        folder=chosen.out or (running.QUICK_RESULTS if chosen.quick else running.RESULTS),
+        folder=chosen.out or folders[size],
         command=command,
         tell=lambda line: print(line, flush=True),
     )

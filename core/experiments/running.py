@@ -33,6 +33,7 @@ from core.experiments.journal import Cell, Entry, Tell, key, open_journal, plain
 
 RESULTS = Path(__file__).parent.parent.parent / "assets" / "results"
 QUICK_RESULTS = Path(__file__).parent.parent.parent / ".results-quick"
+LARGE_RESULTS = Path(__file__).parent.parent.parent / ".results-large"
 # In the order of the paper.
 NAMES = (
     "dimensions",
@@ -73,6 +74,7 @@ class Experiment:
         live: spec, cell -> rows in a few seconds, where `measure` would train for minutes; by default `measure`.
         loads: large modules that the processes of a run load at their start: joblib takes what a process gains between
             two cells for a leak, and starts it anew.
+        large: spec of the paper's own size, where `full` is smaller: for a larger machine, which runs the same code.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Experiment:
     small: Callable[[Any], Cell] | None = None
     live: Callable[[Any, Cell], list[Row]] | None = None
     loads: tuple[str, ...] = ()
+    large: Any = None
 
     def smallest(self, spec: Any) -> Cell:
         """The cell that is cheapest to compute again."""

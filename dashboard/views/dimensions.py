@@ -97,7 +97,8 @@ def path_ratios(found: Result) -> None:
         f"{spec['input_gain']:g} times the usual weights; without that it learns nothing from D = 20 on."
     )
     st.markdown(
-        f"The paper has n = 200,000; {spec['size']:,} are what two processor cores manage."
+        f"The paper has n = 200,000; {spec['size']:,} are what two processor cores manage (`run dimensions --large` is "
+        "for more of them)."
         f"{trained if spec['paper_steps'] else ''} The mixture pool and the straight line are our additions. The pool "
         "has it easy here: the normal distribution is itself a mixture, of one component."
     )
