@@ -8,11 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from core import datasets
 from dashboard.charts import line_style, plain_axis, plain_layout
 
 # More colors for what is no method: Okabe and Ito's, in the order of the palette's contrast.
 SERIES_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
 LIGHT_TO_DARK = ("#EDAE2F", "#D1495B", "#6A3FB5")
+# Datasets as ticks: upright on wide pages, and apart where narrow ones turn them.
+SHORT_TITLES = datasets.TITLES | {
+    "standard_normal": "normal",
+    "gaussian_mixture": "mixture",
+    "two_spirals": "2 spirals",
+}
 
 
 class Series(NamedTuple):
@@ -102,7 +109,8 @@ def lines(
             }
             layout["annotations"].append(place | {"text": titles[k], "showarrow": False, "font": {"size": 13}})
     if count > 1 or titles[0]:
-        layout["legend"] = {"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"}
+        # From the bottom of the figure, so that it never meets tick labels that a narrow page turns.
+        layout["legend"] = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
         layout["margin"] = {"l": 10, "r": 10, "t": 30, "b": 10}
     return {"data": [_line(one) for one in series], "layout": layout}
 

@@ -150,7 +150,6 @@ def ratio_figure(table: pd.DataFrame) -> dict[str, Any]:
     y = [Axis("mean LPR (nats)", log=True, range=span), Axis("", log=True, range=span)]
     figure = lines(series, x, y, tuple(SCALINGS.values()), height=520)
     figure["layout"]["yaxis2"]["showticklabels"] = False  # the same as on the left; phones are narrow
-    figure["layout"]["legend"]["y"] = -0.2
     return figure
 
 

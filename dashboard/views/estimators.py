@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core import datasets
 from core.experiments import kde_tradeoff
 from core.experiments.judges import rows
 from core.experiments.kde_tradeoff import TARGETS
 from core.experiments.running import Result
 from core.mixtures import KDE_WIDENING
 from dashboard import compute, paper, plane
-from dashboard.result_charts import SERIES_COLORS, Axis, Series, lines, mark, method_line, plain_line
+from dashboard.result_charts import SERIES_COLORS, SHORT_TITLES, Axis, Series, lines, mark, method_line, plain_line
 
 NAME, FLOWS = "kde_tradeoff", "flow_scores"
 TITLES = {"log_density": "log density", "score": "score"}
@@ -292,7 +291,7 @@ def flow_figure(part: pd.DataFrame) -> dict[str, Any]:
             at, line = np.arange(len(names)) + 0.15 * (k - 1), {"color": color, "width": 0}
             errors = one[error].to_numpy() if error else None
             series.append(Series(title, at, one[column].to_numpy(), errors, line, panel=panel, legend=panel == 1))
-    labels = tuple(datasets.TITLES[name].replace(" ", "<br>") for name in names)
+    labels = tuple(SHORT_TITLES[name] for name in names)
     x = Axis("", ticks=tuple(range(len(names))), labels=labels, range=(-0.5, len(names) - 0.5))
     y = [
         Axis("", log=True, ticks=(0.03, 0.1, 0.3, 1, 3, 10, 30, 100)),

@@ -10,11 +10,11 @@ from core import datasets
 from core.experiments import parameterization
 from core.experiments.judges import rows
 from dashboard import paper, plane
-from dashboard.result_charts import Axis, Series, lines, plain_line
+from dashboard.result_charts import SHORT_TITLES, Axis, Series, lines, plain_line
 
 NAME = "parameterization"
 FORM_TITLES = {"euclidean": "constant Euclidean speed", "metric": "constant metric speed"}
-SOLVER_TITLES = {"newton": "Newton type (ours)", "sweeps": "Algorithm 1, swept", "collocation": "scipy's solve_bvp"}
+SOLVER_TITLES = {"newton": "Newton type", "sweeps": "Algorithm 1", "collocation": "solve_bvp"}
 DASHES = {"graph": "solid", "straight": "dot"}
 GUESS_TITLES = {"graph": "from a graph's path", "straight": "from a straight line"}
 COLORS = {form: k for k, form in enumerate(FORM_TITLES)}
@@ -117,10 +117,13 @@ def solver_figure(table: pd.DataFrame) -> dict:
                         legend=panel == 0,
                     )
                 )
-    short = tuple(datasets.TITLES[name].replace(" ", "<br>", 1) for name in names)
+    short = tuple(SHORT_TITLES[name] for name in names)
     x = Axis("", ticks=tuple(range(len(names))), labels=short, range=(-0.3, len(names) - 0.7))
     y = [Axis("ended at the geodesic (%)", range=(-4, 104))] + [Axis("", range=(-4, 104))] * 2
-    return lines(series, x, y, tuple(SOLVER_TITLES.values()), height=400)
+    figure = lines(series, x, y, tuple(SOLVER_TITLES.values()), height=400)
+    for axis in ("yaxis2", "yaxis3"):
+        figure["layout"][axis]["showticklabels"] = False  # the same as on the left; phones are narrow
+    return figure
 
 
 def shape_figure(table: pd.DataFrame) -> dict:
