@@ -189,7 +189,7 @@ def scaled_is_reliable(table: pd.DataFrame) -> Judgment:
         lpr, converged = (mean_by(part, "scaling", column) for column in ("lpr", "converged"))
         holds += [lpr["1/D"] < lpr["1"], converged["1/D"] >= converged["1"]]
         said[f"{models} preset"] = (lpr["1/D"], lpr["1"], 100 * converged["1/D"], 100 * converged["1"])
-    form = "LPR {:.3f} ({:.3f}), converged {:.0f} % ({:.0f} %)"
+    form = "LPR {:.4f} ({:.4f}), converged {:.0f} % ({:.0f} %)"
     return graded(holds, f"mean over all dimensions at β = 1/D (β = 1): {_each(said, form)}")
 
 
