@@ -45,6 +45,9 @@ def upload(plane: Plane, data: bytes, name: str) -> None:
     box.set_input_files({"name": name, "mimeType": "text/csv", "buffer": data})
     plane.wait_drawn(before)
     plane.page.keyboard.press("Escape")
+    # As it closes it takes the focus back, and what was opened meanwhile would close, too.
+    box.wait_for(state="detached")
+    plane.page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=PATIENCE)
 
 
 def wait_for_rows(plane: Plane, test: str) -> dict:
