@@ -34,7 +34,7 @@ class Spec:
     """Settings.
 
     Attributes:
-        size: n. The paper's is 200,000 (`EXPERIMENT.large`); 20,000 take two cores some two hours.
+        size: n. The paper's is 200,000 (`EXPERIMENT.large`); 20,000 took 4.3 hours of one core.
         dims: D of the log path ratios.
         pairs: of endpoints, drawn afresh from the density; the same for every method.
         paper_steps: training steps of the paper's preset; None follows its rule as `core.training` reads it, 40,000

@@ -45,7 +45,7 @@ def upload(plane: Plane, data: bytes, name: str) -> None:
     box.set_input_files({"name": name, "mimeType": "text/csv", "buffer": data})
     plane.wait_drawn(before)
     plane.page.keyboard.press("Escape")
-    # As it closes it takes the focus back, and what was opened meanwhile would close, too.
+    # What is clicked while this menu closes, or while the script is at work, may be lost.
     box.wait_for(state="detached")
     plane.page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=PATIENCE)
 
@@ -87,7 +87,7 @@ def test_a_file_goes_from_upload_to_paths(opened, name, columns, rows):
 
 
 def add_column(page, name: str) -> None:
-    """Choose a column. On a busy machine Streamlit's list may close under the click; a person would click again."""
+    """Choose a column; again where nothing came of it, which happens on a busy machine (why is not known)."""
     chosen = page.get_by_test_id("stMultiSelect").get_by_text(name)
     for _ in range(4):
         page.keyboard.press("Escape")
