@@ -137,7 +137,7 @@ class Models:
 
 
 def train(spec: Spec, seed: int) -> Models:
-    """Train autoencoder, flow and score model on the images that are not held out; takes a minute with `digits.FULL`."""
+    """Train autoencoder, flow and score model on the images that are not held out; a minute with `digits.FULL`."""
     from core import autoencoders
 
     images, labels = load_images(spec.mnist)
