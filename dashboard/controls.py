@@ -363,6 +363,7 @@ def _bring_points() -> None:
             key="file",
             on_change=_take_file,
             help="CSV, TSV or other text, NPY, NPZ with one array, Parquet; 20 to 100,000 rows, up to 20 MB. "
+            "Leave this menu open until the points appear: a file that is still on its way is dropped when it closes. "
             "It stays in the memory of the server that you started.",
         )
         st.text_area("Or paste a table", key="text", height=100, placeholder="x, y\n0.1, 0.7\n…")
