@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core import datasets, methods
 from core.mixtures import MIN_POINTS
@@ -52,14 +53,20 @@ GONE = "These points are no longer on this server: bring the file again, then th
 
 
 def sync_with_url() -> list[str]:
-    """Take over the link where it changed under us; the sentences about what could not be used."""
+    """Take over the link that the page was opened with or taken back to; the sentences about what could not be used.
+
+    Any other link that differs from ours is an old one: the browser asked before it had read of our last change. It
+    says nothing, and is written again.
+    """
     found = st.query_params.to_dict()
-    if st.session_state.pop("elsewhere", False) and not found and "dataset" in st.session_state:
+    returned = st.session_state.pop("elsewhere", False)
+    if returned and not found and "dataset" in st.session_state:
         _write_url()  # back from another page, whose link has no choices: everything is as it was
         return []
     shown = st.session_state.get("dataset", "")
     gone = is_own(shown) and not LIBRARY.has(shown)
-    if found == st.session_state.get("url") and not gone:
+    opened = "url" not in st.session_state or returned or _went_back()
+    if not gone and (found == st.session_state.get("url") or not opened):
         return []
     values, complaints = read_url(found)
     if is_own(values["dataset"]) and not LIBRARY.has(values["dataset"]):
@@ -76,6 +83,12 @@ def sync_with_url() -> list[str]:
                 complaints.append(problem)
     _write_url()
     return complaints
+
+
+def _went_back() -> bool:
+    """Whether the browser's back or forward button asked for this run; Streamlit has no public name for it."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def leave_explorer() -> None:

@@ -102,6 +102,21 @@ def test_swap_random_reset(app):
     assert url(app) == {"dataset": "standard_normal"}
 
 
+def test_an_old_link_undoes_nothing(app):
+    """A browser that has not read of the last change sends the link from before it."""
+    old = dict(app.query_params)
+    healthy(by_label(app.button, "Swap").click().run())
+    swapped = app.session_state["start"], app.session_state["end"]
+    link = url(app)
+    for name in list(app.query_params):
+        del app.query_params[name]
+    for name, value in old.items():
+        app.query_params[name] = value
+    healthy(app.select_slider(key="beta").set_value(0.5).run())
+    assert (app.session_state["start"], app.session_state["end"]) == swapped
+    assert url(app) == link | {"beta": "0.5"}
+
+
 @pytest.mark.parametrize("tab", ["Where the length goes", "Data"])
 def test_tabs(app, tab):
     app.session_state["tab"] = tab

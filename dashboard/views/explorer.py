@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import wait
 
 import numpy as np
 import streamlit as st
@@ -19,7 +20,7 @@ CANVAS_SIDE = 1.0  # half the width of the plane that one draws on
 
 def explorer() -> None:
     """The whole page, top to bottom."""
-    complaints = controls.sync_with_url()
+    complaints = st.session_state.pop("said before the models came", []) + controls.sync_with_url()
     if complaints:
         said = "\n".join(f"- {complaint}" for complaint in complaints)
         st.warning(f"Parts of the link could not be used; defaults stand in.\n{said}", icon=":material/link_off:")
@@ -39,6 +40,8 @@ def explorer() -> None:
     tabs(spec, reports)
     if waiting:
         wait_for_models(spec)
+        st.session_state["said before the models came"] = complaints  # nobody has read them yet
+        st.rerun()
 
 
 def settled(spec: ExplorerSpec) -> ExplorerSpec:
@@ -238,11 +241,16 @@ def data_tab(spec: ExplorerSpec, reports: list[PathReport]) -> None:
     st.code(export.code(spec, frame), language="python")
 
 
-@st.fragment(run_every=POLL_SECONDS)
 def wait_for_models(spec: ExplorerSpec) -> None:
-    """Look whether the models have come, and draw again when they have."""
-    if compute.warm_up(spec.scene, spec.settings).done():
-        st.rerun()
+    """Stay until the models have come; whatever is chosen meanwhile ends this run and begins its own.
+
+    No fragment with a timer: each of its requests carries all widgets as the browser knew them when it asked, and on a
+    busy server one may be taken up after the upload that it preceded.
+    """
+    models, slot = compute.warm_up(spec.scene, spec.settings), st.empty()
+    while not models.done():
+        wait([models], timeout=POLL_SECONDS)
+        slot.empty()  # here Streamlit ends the run where another has been asked for
 
 
 explorer()

@@ -116,6 +116,34 @@ def test_back_button_returns_to_the_last_picture(opened):
     assert plane.endpoints == first
 
 
+# What the server says reaches the page 400 ms late, as on a slow connection.
+SLOW_CONNECTION = """
+    const Fast = window.WebSocket;
+    window.WebSocket = class extends Fast {
+        set onmessage(hear) { super.onmessage = (event) => setTimeout(() => hear(event), 400); }
+        addEventListener(kind, hear, options) {
+            const late = kind === "message" ? (event) => setTimeout(() => hear(event), 400) : hear;
+            super.addEventListener(kind, late, options);
+        }
+    };
+"""
+
+
+def test_two_quick_choices_on_a_slow_connection_both_count(new_page, serve):
+    page = new_page()
+    page.add_init_script(SLOW_CONNECTION)
+    plane = Plane(page, f"{serve(APP)}/?dataset=standard_normal&{QUICK}")
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
+    before = plane.endpoints
+    page.get_by_role("button", name="Swap").click()
+    page.wait_for_timeout(150)  # the page has not heard of the first choice yet
+    page.get_by_role("slider").nth(1).press("ArrowRight")
+    page.get_by_text("β = 1.4").first.wait_for()
+    page.wait_for_function("() => location.search.includes('beta=1.4') && location.search.includes('start=')")
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
+    assert plane.endpoints == before[::-1]
+
+
 def test_preset(opened):
     plane = opened(QUICK)
     before = plane.drawn
